@@ -185,6 +185,9 @@ class Listening:
         self.costs: list[float] = []
         self.failed: Counter[str] = Counter()
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.measurer, name)
+
     def measure(self, task: Any, policy: Any, inputs: Sequence[Any]) -> list[Any]:
         """Measure, and note seconds and failures."""
         results: list[Any] = self.measurer.measure(task, policy, inputs)

@@ -46,19 +46,11 @@ MAX_FLOAT = 1e10
 
 
 @dataclass
-class _Batch:
-    """Candidates that were begun together: how many are not measured yet."""
-
-    left: int
-
-
-@dataclass
 class _Candidate:
     """What is measured for a policy: its ticket once it is submitted, its result once it is in."""
 
     policy: Any
     item: MeasureInput
-    batch: _Batch
     ticket: int = -1
     result: MeasureResult | None = None
 
@@ -125,8 +117,7 @@ class ProgramMeasurer:
     def begin(self, task: Any, policy: Any, inputs: Sequence[MeasureInput]) -> None:
         """Have candidates built, and where others measure, measured, while the search goes on; a
         later `measure` of these very objects has their results."""
-        batch = _Batch(len(inputs))
-        begun = [_Candidate(policy, item, batch) for item in inputs]
+        begun = [_Candidate(policy, item) for item in inputs]
         self._start(task, begun)
         for one in begun:
             self._begun.setdefault(id(one.item), []).append(one)
@@ -140,8 +131,7 @@ class ProgramMeasurer:
         nothing but failures came for twice `max_continuous_error` candidates.
         """
         known = [self._take(item) for item in inputs]
-        batch = _Batch(known.count(None))
-        found = [one or _Candidate(policy, item, batch) for one, item in zip(known, inputs)]
+        found = [one or _Candidate(policy, item) for one, item in zip(known, inputs)]
         self._start(task, [one for one, old in zip(found, known) if old is None])
         try:
             tickets = [one.ticket for one in found if one.result is None]
@@ -168,7 +158,7 @@ class ProgramMeasurer:
         return sum(map(self._left, rounds))
 
     def _left(self, inputs: Sequence[MeasureInput]) -> int:
-        return self._begun[id(inputs[0])][0].batch.left
+        return sum(self._begun[id(item)][0].result is None for item in inputs)
 
     def _take_in(self, wait: bool) -> bool:
         """Count the next result, if there is one."""
@@ -228,7 +218,6 @@ class ProgramMeasurer:
     def _finish(self, one: _Candidate, found: Measurement) -> None:
         """Count a measurement and tell the callbacks."""
         one.result = result = MeasureResult.of(found)
-        one.batch.left -= 1
         self.ct += 1
         if found.ok:
             self.error_ct = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from .params import DEFAULTS, TVMS, checked
 from .population import Candidate, Estimate, Population, Scorer
 from .pretrained import default_model
 from .recognise import recognise
-from .rounds import Rounds
+from .rounds import Rounds, begun
 from .rows import is_default, is_plain_default
 from .search_policy import SearchPolicy
 from .sketch.custom import PreloadCustomSketchRule
@@ -270,17 +270,21 @@ class SketchPolicy(SearchPolicy):
         self, num_measure: int, measurer: Any
     ) -> tuple[list[Any], list[Any]]:
         """Measure the next candidates and learn from them; ([], []) where none are left."""
-        inputs = self.propose_round(num_measure)
+        inputs = begun(self, num_measure, measurer)
         return inputs, self.finish_round(inputs, measurer) if inputs else []
 
-    def propose_round(self, count: int) -> list[MeasureInput]:
-        """The next candidates to measure, none where none are left. Those of earlier rounds are not
-        proposed again, whether they are measured yet or not."""
+    def propose_round(self, count: int) -> Iterator[MeasureInput]:
+        """The next candidates to measure, none where none are left; those that were found first can
+        be built while others are looked for. Those of earlier rounds are not proposed again,
+        whether they are measured yet or not."""
         states = self._of_library(count)
+        for state in states:
+            yield MeasureInput(self.task, state)
         if len(states) < count and self.params["sketches"]:
-            states += [self.state_of(c) for c in self.propose(count - len(states))]
-        self._out.update(s.candidate.key for s in states if s.candidate is not None)
-        return [MeasureInput(self.task, state) for state in states]
+            for candidate in self.propose(count - len(states)):
+                state = self.state_of(candidate)
+                self._out.add(candidate.key)
+                yield MeasureInput(self.task, state)
 
     def finish_round(self, inputs: list[Any], measurer: Any) -> list[Any]:
         """Measure what was proposed, as far as that has not begun, and learn from it; results."""

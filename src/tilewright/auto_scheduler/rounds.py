@@ -1,9 +1,10 @@
 """The rounds of a search that are out: what was found, and is not yet learned from.
 
-On one machine a round is found, measured and learned from before the next is found. Where others
-measure (`fleet.ahead`), the search finds a round more as soon as the candidates that are out would
-not keep them busy any longer, and learns from each round when all of it is in: a device that is
-slow, or has died, holds up the rounds that it has candidates of, and not the search.
+On one machine a round is found, measured and learned from before the next is found; of its
+candidates the first are built while others are looked for. Where others measure (`fleet.ahead`),
+the search finds a round more as soon as the candidates that are out would not keep them busy any
+longer, and learns from each round when all of it is in: a device that is slow, or has died, holds
+up the rounds that it has candidates of, and not the search.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import Any, Protocol
 
 
 class RoundPolicy(Protocol):
-    """What drives the search of one task, round by round. One that has `propose_round` and
-    `finish_round` besides, as SketchPolicy, can have several rounds out."""
+    """What drives the search of one task, round by round. One that has `propose_round`, which gives
+    candidates as it finds them, and `finish_round` besides, as SketchPolicy, can have several
+    rounds out."""
 
     def continue_search_one_round(
         self, num_measure: int, measurer: Any
@@ -60,11 +62,10 @@ class Rounds:
 
     def begin(self, policy: Any, count: int, label: int = 0) -> int:
         """Find the next candidates of a policy, up to `count`, and have them measured; how many
-        there are. A policy that cannot have rounds out waits for its own."""
+        there are. The first are built while others are found. A policy that cannot have rounds out
+        waits for its own."""
         if hasattr(policy, "propose_round"):
-            found = _Round(label, policy, policy.propose_round(count))
-            if found.inputs and hasattr(self._measurer, "begin"):
-                self._measurer.begin(policy.task, policy, found.inputs)
+            found = _Round(label, policy, begun(policy, count, self._measurer))
         else:
             found = _Round(label, policy, *policy.continue_search_one_round(count, self._measurer))
         if found.inputs or found.results:
@@ -87,6 +88,27 @@ class Rounds:
     def drop(self) -> None:
         """Give up what is out."""
         for one in self._out:
-            if one.results is None and hasattr(self._measurer, "drop"):
-                self._measurer.drop(one.inputs)
+            if one.results is None:
+                _drop(one.inputs, self._measurer)
         self._out.clear()
+
+
+def begun(policy: Any, count: int, measurer: Any) -> list[Any]:
+    """What a policy proposes as its next round, of which a measurer that can begins each candidate
+    as it is found."""
+    found: list[Any] = []
+    begin = getattr(measurer, "begin", None)
+    try:
+        for item in policy.propose_round(count):
+            found.append(item)
+            if begin is not None:
+                begin(policy.task, policy, [item])
+    except BaseException:
+        _drop(found, measurer)
+        raise
+    return found
+
+
+def _drop(inputs: Sequence[Any], measurer: Any) -> None:
+    if hasattr(measurer, "drop"):
+        measurer.drop(inputs)

@@ -32,7 +32,10 @@ class BoundedRewriter(Rewriter):
 
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
-        low, extent = self.expr(s.min), self.expr(s.extent)
+        return self._loop(s, self.expr(s.min), self.expr(s.extent))
+
+    def _loop(self, s: S.For, low: Any, extent: Any) -> Any:
+        """A loop of these bounds."""
         self.analyzer.bind(s.loop_var, Range.from_min_extent(low, extent))
         body = self.stmt(s.body)
         if low is s.min and extent is s.extent and body is s.body:
@@ -61,7 +64,10 @@ class BoundedRewriter(Rewriter):
 
     @handles(S.IfThenElse)
     def _if(self, s: S.IfThenElse) -> Any:
-        condition = self.expr(s.condition)
+        return self._branches(s, self.expr(s.condition))
+
+    def _branches(self, s: S.IfThenElse, condition: Any) -> Any:
+        """Both cases under a condition."""
         with self.analyzer.enter_constraint(condition):
             then_case = self.stmt(s.then_case)
         else_case = None

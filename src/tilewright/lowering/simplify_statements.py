@@ -11,8 +11,7 @@ from ..loopir.buffer import Buffer
 from ..loopir.copies import const_condition, fresh_copy, walk_stmts
 from ..loopir.equal import structural_equal
 from ..loopir.expr import const_int
-from ..loopir.iter import THREAD_KEYS, Range
-from ..loopir.operators import logical_not
+from ..loopir.iter import THREAD_KEYS
 from ..loopir.rewrite import handles
 from ..loopir.visit import uses_var
 from .and_of_ors import AndOfOrs
@@ -80,11 +79,7 @@ class _Simplifier(BoundedRewriter):
                 size is None and self.analyzer.can_prove(extent <= 0)
             ):
                 return S.no_op()
-        self.analyzer.bind(s.loop_var, Range.from_min_extent(low, extent))
-        body = self.stmt(s.body)
-        if low is s.min and extent is s.extent and body is s.body:
-            return s
-        return S.For(s.loop_var, low, extent, s.kind, body, s.thread_binding, s.annotations)
+        return self._loop(s, low, extent)
 
     def _with_value(self, var: E.Var, value: Any, body: S.Stmt) -> Any:
         """The body with a variable replaced: by the analyzer, which does not see sizes of
@@ -104,15 +99,7 @@ class _Simplifier(BoundedRewriter):
         if known is not None:
             chosen = s.then_case if known else s.else_case
             return S.no_op() if chosen is None else self.stmt(chosen)
-        with self.analyzer.enter_constraint(condition):
-            then_case = self.stmt(s.then_case)
-        else_case = None
-        if s.else_case is not None:
-            with self.analyzer.enter_constraint(logical_not(condition)):
-                else_case = self.stmt(s.else_case)
-        if condition is s.condition and then_case is s.then_case and else_case is s.else_case:
-            return s
-        return S.IfThenElse(condition, then_case, else_case)
+        return self._branches(s, condition)
 
     @handles(S.LetStmt)
     def _let_stmt(self, s: S.LetStmt) -> Any:

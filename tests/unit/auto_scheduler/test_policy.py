@@ -405,3 +405,46 @@ def test_the_order_of_callbacks_does_not_matter(tmp_path):
 
 def test_conditions_of_the_builtin_rules_are_those_of_users():
     assert [int(c) for c in Condition] == [RULE.PASS, RULE.APPLY, RULE.APPLY_AND_SKIP_REST]
+
+
+class Building(Formula):
+    """Notes what it is told to build, and to drop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun: list[object] = []
+        self.dropped: list[object] = []
+
+    def begin(self, task, policy, inputs):
+        self.begun += inputs
+
+    def drop(self, inputs):
+        self.dropped += inputs
+
+
+def test_the_first_of_a_round_are_built_while_others_are_looked_for(monkeypatch):
+    policy, measurer = policy_of(COMPUTATIONS["matmul_relu"](), **SMALL), Building()
+    begun: list[int] = []
+    propose = policy.propose
+
+    def listened(count):
+        begun.append(len(measurer.begun))
+        return propose(count)
+
+    monkeypatch.setattr(policy, "propose", listened)
+    policy.search(8, None, 8, measurer)
+    assert 0 < begun[0] < 8
+    assert [item.state.rows for item in measurer.begun] == measurer.seen
+    assert not measurer.dropped
+
+
+def test_what_was_begun_of_a_round_that_is_not_found_is_dropped(monkeypatch):
+    policy, measurer = policy_of(COMPUTATIONS["matmul_relu"](), **SMALL), Building()
+
+    def fails(count):
+        raise TilewrightError("no room")
+
+    monkeypatch.setattr(policy, "propose", fails)
+    with pytest.raises(TilewrightError, match="no room"):
+        policy.search(8, None, 8, measurer)
+    assert measurer.begun and measurer.dropped == measurer.begun

@@ -9,9 +9,7 @@ are scaled whenever the largest becomes another (online softmax; Milakov and Gim
 normalizer calculation for softmax, 2018). Powers, rounded to the operands' type, are an operand of
 the second product as they lie in registers: the sums of m16n8 of two neighbouring instructions are
 what one of m16n8k16 takes of its first operand (PTX ISA, "Matrix Fragments for mma.m16n8k16"), so
-no score is ever in memory (Dao: FlashAttention-2, 2023). A power is one of two: what its exponent
-is multiplied by for that, and what all scores are, is one multiplication with the subtraction of
-the largest. Those below the least normal number are zeros, beside a sum of 1 at least.
+no score is ever in memory (Dao: FlashAttention-2, 2023).
 
 Beyond the last key scores are -infinity, and values zeros; beyond the last row the last one is
 computed again, and not stored. It is an external operation with loops of its own, since no schedule
@@ -22,13 +20,13 @@ have arrays of their own, so that one barrier a tile is enough.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import log, prod
+from math import prod
 from typing import Any
 
 from ...base.dtype import parse
 from ...loopir import op as O
 from ...loopir.buffer import Buffer, decl_buffer
-from ...loopir.calls import call_pure_extern, tvm_warp_shuffle
+from ...loopir.calls import tvm_warp_shuffle
 from ...loopir.construct import cast
 from ...loopir.expr import Broadcast, BufferLoad, Call, StringImm, Var, const
 from ...loopir.iter import ProducerLoad
@@ -51,7 +49,7 @@ from ...tensor.compute import placeholder
 from ...tensor.extern import extern
 from ...tensor.op import ComputeOp, domain
 from ...tensor.tensor import Tensor
-from .attention_scores import Reads, factored
+from .attention_scores import Powers, Reads, separated
 from .softmax import least
 
 ROWS, KEYS, WARP_ROWS = 64, 64, 16  # of a block's tile, and of a warp
@@ -64,7 +62,6 @@ _WIDEST = 128  # elements of a key, and of a value: more have no room in registe
 _LEAST_ROWS = 16  # fewer are no fragment
 _BATCHES = 65535  # of a grid's second dimension
 _WIDE = "float32"
-_OF_TWO = 1 / log(2)
 
 Element = Callable[[Sequence[Any], Any, Any], Any]
 
@@ -121,7 +118,6 @@ class _Kernel:
         self.count = prod(sizes.rows)
         self.scores = placeholder((*sizes.batch, *sizes.rows, sizes.keys), _WIDE, "T_scores")
         self.seen = score(self.scores)
-        self.factor, self.alone = 1.0, True
         self.inputs = self._tensors()
         self.steps = -(-sizes.keys // KEYS)
         self.deep, self.wide = (-(-n // _TILE) for n in (sizes.size, sizes.last))
@@ -333,8 +329,8 @@ class _Kernel:
                 at = (low + p * _TILE, high + k * _TILE)
                 made.append(self._fragment("f", 0, keys, at, False))
                 made += self._multiply(("q", k * _PART), ("s", p * _PART))
-        made += self._scored(step)
-        made += self._softmax()
+        scored, powers = self._scored(step)
+        made += [*scored, *self._softmax(powers)]
         low, high = self.lane % _TILE, O.indexdiv(self.lane, _TILE) * 8
         for p in range(tiles):
             for e in range(self.wide):
@@ -343,35 +339,26 @@ class _Kernel:
                 made += self._multiply(("p", p * _PART), ("o", e * _PART))
         return seq(*made)
 
-    def _scored(self, step: Any) -> list[Stmt]:
-        """What the softmax is taken of."""
+    def _scored(self, step: Any) -> tuple[list[Stmt], Powers]:
+        """What the softmax is taken of, and how."""
         made = []
         even = self.sizes.keys % KEYS == 0
         for at in range(KEYS // _TILE * _PART):
             p, n, j = at // _PART, at // 4 % 2, at % 4
             t = step * KEYS + (self.lane % _QUAD * 2 + (p * _TILE + n * 8 + j % 2))
             row = self.warp * WARP_ROWS + O.indexdiv(self.lane, _QUAD) + j // 2 * 8
-            self.reads.value = self._load("s", at)
+            score = self.reads.value = self._load("s", at)
             digits = self._apart(self._row(row), self.sizes.rows)
             read = ProducerLoad(self.seen, [*self.places, *digits, t])
-            value, score = self.reads.expr(read), self.reads.value
-            self.factor, value, self.alone = factored(value, score)
-            if even and value is score:
-                return []
+            powers, value = separated(self.reads.expr(read), score)
             if not even:
                 none = const(float("-inf"), _WIDE)
                 value = O.if_then_else(t < self.sizes.keys, value, none)
-            made.append(self._store("s", at, value))
-        return made
+            if value is not score:
+                made.append(self._store("s", at, value))
+        return made, powers
 
-    def _power(self, score: Any, most: Any) -> Any:
-        """Of a score less the largest; where something was added to them, they may be too large to
-        be multiplied before."""
-        factor = const(self.factor * _OF_TWO, _WIDE)
-        exponent = score * factor - most * factor if self.alone else (score - most) * factor
-        return call_pure_extern(_WIDE, "tw_exp2", exponent)
-
-    def _softmax(self) -> list[Stmt]:
+    def _softmax(self, powers: Powers) -> list[Stmt]:
         count = KEYS // _TILE * _PART
         made: list[Stmt] = []
         halves = [[at for at in range(count) if at % 4 // 2 == h] for h in (0, 1)]
@@ -384,11 +371,11 @@ class _Kernel:
             made += self._of_quad("larger", h, O.max)
             larger = self._load("larger", h)
             base = least(larger)
-            made.append(self._store("scale", h, self._power(self._load("most", h), base)))
+            made.append(self._store("scale", h, powers.of(self._load("most", h), base)))
             made.append(self._store("most", h, larger))
             made.append(self._store("total", h, self._load("total", h) * self._load("scale", h)))
             for at in own:
-                power = self._power(self._load("s", at), least(self._load("most", h)))
+                power = powers.of(self._load("s", at), least(self._load("most", h)))
                 made.append(self._store("s", at, power))
                 total = self._load("total", h) + self._load("s", at)
                 made.append(self._store("total", h, total))

@@ -1,12 +1,21 @@
-"""What attention takes the softmax of, as expressions of a score that is in a register."""
+"""What attention takes the softmax of, as expressions of a score that is in a register, and powers
+of it.
+
+A power is one of two: what its exponent is multiplied by for that, and what all scores are, is one
+multiplication with the subtraction of the largest. Those below the least normal number are zeros,
+beside a sum of 1 at least.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import log
 from typing import Any
 
 from ...loopir import op as O
 from ...loopir.buffer import Buffer
-from ...loopir.expr import BufferLoad, Call, FloatImm, Mul, Select
+from ...loopir.calls import call_pure_extern
+from ...loopir.expr import BufferLoad, Call, FloatImm, Mul, Select, const
 from ...loopir.iter import ProducerLoad
 from ...loopir.rewrite import Rewriter, handles
 from ...loopir.subst import substitute
@@ -33,6 +42,28 @@ class Reads(Rewriter):
         assert isinstance(op, ComputeOp)
         body = substitute(op.body[0], dict(zip((a.var for a in op.axis), places)))
         return self.expr(body)
+
+
+@dataclass(frozen=True)
+class Powers:
+    """Powers of scores times a positive `factor`, less the largest of a row. `alone`: nothing else
+    was done to them; where something was added, they may be too large to be multiplied before the
+    largest is subtracted."""
+
+    factor: float
+    alone: bool
+
+    def of(self, score: Any, most: Any) -> Any:
+        """That of a score, less the largest."""
+        factor = const(self.factor / log(2), score.dtype)
+        exponent = score * factor - most * factor if self.alone else (score - most) * factor
+        return call_pure_extern(score.dtype, "tw_exp2", exponent)
+
+
+def separated(e: Any, score: Any) -> tuple[Powers, Any]:
+    """How powers of an expression of a score are made, and what of it they are made of."""
+    factor, rest, alone = factored(e, score)
+    return Powers(factor, alone), rest
 
 
 def factored(e: Any, score: Any) -> tuple[float, Any, bool]:

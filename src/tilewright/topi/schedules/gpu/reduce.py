@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from ....loopir.iter import IterVar
@@ -119,14 +120,24 @@ def _steps(red: Tensor, run: int) -> int:
     return prod(extent_of(k) for k in red.op.reduce_axis[-run:])
 
 
-def lanes_along(stage: Stage, along: IterVar, machine: GpuMachine) -> int:
-    """Elements of the widest load of all that a stage reads along an axis; what is the same for a
-    whole row does not count."""
-    assert isinstance(stage.op, ComputeOp)
-    every = reads_of(stage.op.output(0)) if stage.op.reduce_axis else loads_of(stage.op)
-    reads = [e for e in every if any(along.var in free_vars(i) for i in e.indices)]
-    widest = min((machine.lanes(e.dtype) for e in reads), default=machine.lanes("float32"))
-    return whole_vectors(extent_of(along), widest)
+def lanes_along(
+    stage: Stage, along: IterVar, machine: GpuMachine, inlined: Sequence[Stage] = ()
+) -> int:
+    """Elements of the widest access of all that a stage reads along an axis, itself or by what is
+    `inlined` into it, whose last axis that is; what is the same for a whole row does not count."""
+    widths: list[int] = []
+    todo = [(stage.op, along)]
+    while todo:
+        op, axis = todo.pop()
+        assert isinstance(op, ComputeOp)
+        for e in reads_of(op.output(0)) if op.reduce_axis else loads_of(op):
+            if not any(axis.var in free_vars(i) for i in e.indices):
+                continue
+            if any(e.producer.op is x.op for x in inlined):
+                todo.append((e.producer.op, e.producer.op.axis[-1]))
+            else:
+                widths.append(machine.lanes(e.dtype))
+    return whole_vectors(extent_of(along), min(widths, default=machine.lanes("float32")))
 
 
 def _rows(s: Schedule, red: Tensor, out: Tensor, run: int, machine: GpuMachine) -> None:

@@ -12,17 +12,17 @@ from collections.abc import Sequence
 from math import prod
 
 from ....base.dtype import parse
-from ....loopir.visit import free_vars
 from ....schedule.api import Schedule, Stage
 from ....schedule.auto_inline import loads_of
 from ....tensor.op import ComputeOp
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, whole_vectors
-from ..reduce import reads_of, row_run
+from ..reduce import row_run
 from ..softmax import dimension_of
 from .machine import GpuMachine, bind, fused
 from .reduce import (
     SHORT_ROW,
+    lanes_along,
     part_row,
     rows_by_warps,
     rows_of_block,
@@ -93,23 +93,11 @@ def _lanes(stages: Sequence[Stage], inlined: Sequence[Stage], machine: GpuMachin
     `inlined` into them."""
     found = []
     for stage in stages:
-        reduced = stage.op.reduce_axis
-        length = extent_of((reduced or stage.op.axis)[-1])
-        if not reduced:
-            found.append(whole_vectors(length, machine.lanes(stage.op.output_dtype(0))))
-        todo = [stage.op]
-        while todo:
-            op = todo.pop()
-            assert isinstance(op, ComputeOp)
-            last = (op.reduce_axis or op.axis)[-1]
-            reads = reads_of(op.output(0)) if op.reduce_axis else loads_of(op)
-            for e in reads:
-                if not any(last.var in free_vars(i) for i in e.indices):
-                    continue  # the same for a whole row
-                if any(e.producer.op is x.op for x in inlined):
-                    todo.append(e.producer.op)
-                else:
-                    found.append(whole_vectors(length, machine.lanes(e.dtype)))
+        along = (stage.op.reduce_axis or stage.op.axis)[-1]
+        found.append(lanes_along(stage, along, machine, inlined))
+        if not stage.op.reduce_axis:
+            written = machine.lanes(stage.op.output_dtype(0))
+            found.append(whole_vectors(extent_of(along), written))
     return min(found)
 
 
