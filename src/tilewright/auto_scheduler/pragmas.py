@@ -3,9 +3,9 @@
 `skip_zeros`, on a tiled sum that reads a padded input, and `tree_reduce`, on a short reduction
 along a row, save work, but not always time. Where each test would be of one product alone, as in
 depthwise convolutions, there is no `skip_zeros`: without it searches of 32 and 40 measurements
-ended faster in the mean (by 1.13 over seven of them, up to 1.72, at least 0.96). Candidates begin with them; a column of their own (0:
-by the rule, 1: without) lets mutations take them away. `auto_unroll_max_step` has a column of
-values.
+ended faster in the mean (by 1.13 over seven of them, up to 1.72, at least 0.96). Candidates begin
+with them; a column of their own (0: by the rule, 1: without) lets mutations take them away.
+`auto_unroll_max_step` has a column of values.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from ...tensor.op import PlaceholderOp, domain
 from ...tensor.tensor import Tensor
 from .contraction import Contraction, along_last, contraction_of, is_product, step_of
 from .dots import groups_of
+from .few_columns import few_columns, steps_in_lanes
 from .few_rows import dot_products, sums_of_rows
 from .machine import (
     FEW_ROWS,
@@ -33,7 +34,7 @@ from .tiles import tiles
 SMALL_ROWS = 4
 NO_COPY_ROWS = 25  # where 64 bytes a cycle come from the first-level cache
 L2_WAYS, TILE_LINES = 16, 4
-PACKED, STRAIGHT, SUMS, DOTS, PLAIN = range(5)  # ways to a sum of products
+PACKED, STRAIGHT, SUMS, DOTS, PLAIN, LANES = range(6)  # ways to a sum of products
 
 
 def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: Machine) -> None:
@@ -57,7 +58,7 @@ def schedule_contraction(
     A vector side that lies in panels is read as it is. Of others, with few rows, nothing is used
     often enough to be copied: where its columns lie in memory, vectors run along the reduction;
     where its rows do, and they come from far away, they are added up into a wide piece of the
-    output. Otherwise panels of it are packed.
+    output. With few columns, vectors run along the reduction. Otherwise panels of it are packed.
     """
     op = s[product].op
     form = contraction_of(op)
@@ -82,7 +83,9 @@ def schedule_contraction(
         DOTS: alone and m and is_product(op) and long,
         PLAIN: True,
     }
-    likely = [DOTS if able[DOTS] else PLAIN] if in_rows(product, machine) else []
+    place = steps_in_lanes(op, form, machine) if alone and m > FEW_ROWS else None
+    likely = [LANES] if place is not None else []
+    likely += [DOTS if able[DOTS] else PLAIN] if in_rows(product, machine) else []
     given = straight and isinstance(side.producer.op, PlaceholderOp)  # none that a copy computes
     if given and FEW_ROWS < m <= _worth_no_copy(form, side, op, machine):
         likely += [STRAIGHT] if groups_of(op, form, machine) is None else []
@@ -98,6 +101,8 @@ def schedule_contraction(
         sums_of_rows(s, product, out, machine, form, alone)
     elif way == DOTS:
         dot_products(s, product, out, machine)
+    elif way == LANES and place is not None:
+        few_columns(s, product, out, machine, form, place)
     else:
         schedule_reduce(s, product, out, machine)
 

@@ -60,7 +60,7 @@ def tiles(
 ) -> None:
     """Panels of columns, a register tile of rows at a time; `packed`: copied together first."""
     work, name = work_of(product), s[product].op.name
-    pads = [x for x in kept_inputs(s, s[product].op) if not _has_loops(s, x)]
+    pads = [x for x in kept_inputs(s, s[product].op) if not has_loops(s, x)]
     lanes, tile = tile_of(s[product].op, form, machine, packed or form.panel > 0)
     width = tile.panels * lanes
     groups = groups_of(s[product].op, form, machine) if packed or form.panel else None
@@ -106,7 +106,7 @@ def tiles(
     for pad in pads:
         piece = nest.piece if side is not None and pad is s[side.producer] else None
         seldom = form.both or _seldom_beside(s[product].op, tile, lanes)
-        _place_pad(pad, s[out], piece, again, seldom, groups is None, machine)
+        place_pad(pad, s[out], piece, again, seldom, groups is None, machine)
 
 
 def _rows(
@@ -269,13 +269,13 @@ def _uses(op: Operation, side: ProducerLoad) -> float:
     return products / max(1, prod(const_int(d) or 1 for d in side.producer.shape))
 
 
-def _has_loops(s: Schedule, stage: Stage) -> bool:
+def has_loops(s: Schedule, stage: Stage) -> bool:
     """Whether a stage is scheduled already: as the end of other sums, which its loops make."""
     cut = list(stage.leaf_iter_vars) != list(stage.op.axis)
     return cut or any(x.attach_stage is stage for x in s.stages)
 
 
-def _place_pad(
+def place_pad(
     pad: Stage,
     out: Stage,
     piece: IterVar | None,
