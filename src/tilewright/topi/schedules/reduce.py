@@ -22,7 +22,6 @@ from .machine import (
 )
 
 CHAINS = 4  # vectors that are added to in turns
-SHORT = 2  # vectors in a row: the sums in the lanes of fewer are as many as the steps
 SHORT_SUM = 4  # vectors along the reduction of a product that pay for adding the lanes of one
 
 
@@ -152,9 +151,9 @@ def in_lanes(
     s: Schedule, red: Tensor, k: IterVar, size: int, machine: Machine, name: str
 ) -> Stage | None:
     """Reduce along `k` of `size` steps, a run in memory, into the lanes of some vectors first;
-    their stage, None where the run is too short for it."""
+    their stage, None where the run is no longer than a vector."""
     lanes = _lanes(red, machine)
-    if size < SHORT * lanes:
+    if size <= lanes:
         return None
     most = max(1, size // (4 * lanes))
     chains = nearby(CHAINS if most >= CHAINS else 1, 1, 2, 4, 8, most=most)
