@@ -3,7 +3,7 @@ reduction, since those of columns would be empty for the most part, and the lane
 added at the end.
 
 All columns of some rows are at work at once: each vector of the row side serves all columns, each
-of the vector side all rows. That side is copied so that its steps are neighbours.
+of the vector side all rows. That side is copied where its steps are no neighbours.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ LANES_ADDED = 8  # products in vectors, that take as long as to add the lanes of
 MOST_ROWS = 8  # of a tile
 ASKED = 2  # conditions that take as long as to copy a vector
 BEGUN = 8192  # and that take as long as to begin another loop on threads
-SUMS_OF_16 = (
-    9  # registers; with more sums the vectors that they are made of are loaded over and over
-)
+SUMS_OF_16 = 9  # registers: beside more, vectors of the two sides are loaded again and again
 
 
 def steps_in_lanes(op: Any, form: Contraction, machine: Machine) -> int | None:
@@ -81,7 +79,8 @@ def few_columns(
     copied = _pays_to_copy(op, form, place, machine)
     if product.op is out.op:
         product = s.cache_write(out, "local")
-    _turned(s, form.vector_side, product, near, form.column, lanes)
+    if step_of(form.vector_side, op.reduce_axis[place].var) != 1:
+        _turned(s, form.vector_side, product, near, form.column, lanes)
     _, lane = s[product].split(s[product].op.reduce_axis[place], factor=lanes)
     parts = s.rfactor(product, lane, len(product.op.axis))
     axes = list(s[out].op.axis)
