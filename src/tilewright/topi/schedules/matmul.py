@@ -83,7 +83,7 @@ def schedule_contraction(
         DOTS: alone and m and is_product(op) and long,
         PLAIN: True,
     }
-    place = steps_in_lanes(op, form, machine) if alone and m > FEW_ROWS else None
+    place = steps_in_lanes(op, form, machine) if alone and m > 1 else None
     likely = [LANES] if place is not None else []
     likely += [DOTS if able[DOTS] else PLAIN] if in_rows(product, machine) else []
     given = straight and isinstance(side.producer.op, PlaceholderOp)  # none that a copy computes
