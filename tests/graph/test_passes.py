@@ -148,6 +148,21 @@ def test_block_channels(filters: int, channels: int) -> None:
     assert ops(changed) == expected
 
 
+@pytest.mark.parametrize("filters, channels", [(1, 16), (3, 30), (7, 48)])
+def test_few_filters_read_blocks_of_channels(filters: int, channels: int) -> None:
+    b, x, y = conv_net(channels, 16)
+    y = b.add("relu", [y], "r")
+    few = b.constant(floats(filters, channels, 3, 3), "few")
+    y = b.add("tanh", [b.add("conv2d", [y, few], "conv2", **CONV)], "t")
+    again = b.constant(floats(16, filters, 3, 3), "again")
+    z = b.add("conv2d", [y, again], "z", **CONV)
+    graph = Graph("g", [x], [y, z], b.nodes)
+    changed = check_same(graph, lambda g: block_channels(g, 16, (), 7))
+    first = ["pack_channels", "conv_nchwc", "relu", "conv_nchwc", "unpack_channels", "tanh"]
+    assert ops(changed) == [*first, "reshape", "conv_nchwc", "unpack_channels"]
+    assert block_channels(copy_graph(graph), 16).nodes[-1].op == "unpack_channels"
+
+
 @pytest.mark.parametrize("channels", [3, 8, 17])
 def test_few_channels_fill_up_the_groups_of_a_dot_product(channels: int) -> None:
     b = Builder(17)

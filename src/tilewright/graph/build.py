@@ -22,6 +22,7 @@ from ..rt.network_code import ObjectCode
 from ..rt.open_sizes import OpenSizes, element_count
 from ..rt.plan import KernelCall, Place, Tensor, Work, symbol_of, tensors
 from ..target.target import Target
+from ..topi.schedules.few_columns import most_columns
 from .compile_kernels import Progress, compile_kernels
 from .device import DeviceExecutable
 from .ir import Graph, Node, Value
@@ -82,7 +83,10 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     lanes = _block(target, dtype)
     if _is_device(target) and target.capabilities.async_copies:
         channels_last(graph, target.capabilities.matrix_products)
-    block_channels(graph, lanes, () if _is_device(target) else target.capabilities.dots)
+    if _is_device(target):
+        block_channels(graph, lanes)
+    else:
+        block_channels(graph, lanes, target.capabilities.dots, most_columns(lanes))
     if dtype == "float32" and not _is_device(target) and config.get("winograd"):
         winograd(graph)
     if _is_device(target) and target.thread_warp_size == 1:

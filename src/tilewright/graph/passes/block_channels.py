@@ -4,7 +4,8 @@ A vector then holds neighbouring channels of one pixel, which convolution, pooli
 work all like. Values are packed where a convolution first needs it and unpacked where something
 reads them that does not know blocks; both vanish between nodes that do. Weights are packed ahead
 of time. Filters that do not fill the last block are padded with zeros, where that wastes little,
-and cut where the value is unpacked.
+and cut where the value is unpacked. A few filters are a block of their own, where the target has
+vectors along the channels for them.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ fill up the last block, since what is not finite would spoil sums of products wi
 MOST_WASTE = 1.4  # padded filters over filters
 
 
-def block_channels(graph: Graph, block: int, dots: Sequence[Dot] = ()) -> Graph:
+def block_channels(graph: Graph, block: int, dots: Sequence[Dot] = (), few: int = 0) -> Graph:
     """Rewrite convolutions whose channels divide into blocks of `block`, and what lies between.
 
     `dots`: the target's instructions that add up products of neighbours: kernels get groups of
-    channels for these."""
-    return _Blocker(graph, block, dots).run()
+    channels for these. `few`: up to so many filters read blocks, and make one of their own."""
+    return _Blocker(graph, block, dots, few).run()
 
 
 def in_whole_blocks(data: Array, axis: int, block: int) -> Array:
@@ -49,9 +50,9 @@ def in_whole_blocks(data: Array, axis: int, block: int) -> Array:
 
 
 class _Blocker(Laying):
-    def __init__(self, graph: Graph, block: int, dots: Sequence[Dot]) -> None:
+    def __init__(self, graph: Graph, block: int, dots: Sequence[Dot], few: int) -> None:
         super().__init__(graph)
-        self.block, self.dots = block, dots
+        self.block, self.dots, self.few = block, dots, few
         self.rules |= {
             "conv2d": self._conv,
             "conv_nd": self._conv,
@@ -98,6 +99,8 @@ class _Blocker(Laying):
             return self._depthwise(node)
         if node.attrs["groups"] != 1 or kernel.data is None:
             return False
+        if filters <= self.few and data in self.laid:
+            return self._few(node)
         if filters + -filters % self.block > MOST_WASTE * filters:
             return False
         whole = channels % self.block == 0 or data in self.laid
@@ -117,6 +120,22 @@ class _Blocker(Laying):
         keep = {k: v for k, v in node.attrs.items() if k != "groups"}
         source = self._packed(data, inner)
         return self.replace(node, [source, packed], keep, "conv_nchwc")
+
+    def _few(self, node: Node) -> bool:
+        """A convolution of laid data whose filters are one block; what it makes is plain."""
+        data, kernel = node.inputs
+        filters = kernel.shape[0]
+        if not data.dtype == kernel.dtype == node.output.dtype == "float32":
+            return False
+        assert kernel.data is not None
+        weights = constant(kernel.name, in_whole_blocks(kernel.data, 1, self.block))
+        attrs = {"in_block": self.block, "out_block": filters, "terms": 1}
+        packed = constant(kernel.name + ".packed", evaluate("pack_kernel", [weights], attrs))
+        keep = {k: v for k, v in node.attrs.items() if k != "groups"}
+        out = self.emit("conv_nchwc", [self.laid[data], packed], node.name + ".block", keep)
+        unpacked: dict[str, object] = {"channels": filters}
+        self.nodes.append(Node("unpack_channels", node.name, [out], [node.output], unpacked))
+        return True
 
     def _depthwise(self, node: Node) -> bool:
         data, kernel = node.inputs

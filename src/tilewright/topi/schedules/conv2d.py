@@ -23,6 +23,7 @@ from ...tensor.op import PlaceholderOp
 from ...tensor.tensor import Tensor
 from .decisions import Value
 from .dots import Groups, conv_intrinsic, groups_of_conv
+from .few_columns import most_columns
 from .injective import arrange
 from .machine import (
     FMA_CHAINS,
@@ -35,6 +36,7 @@ from .machine import (
     parallel_if,
     work_of,
 )
+from .matmul import schedule_contraction
 
 PART_OF_L1 = 0.75  # of the first cache, for the weights that a part of the reduction reads
 MOST_CHUNKS = 8  # of a register tile
@@ -66,6 +68,9 @@ def blocked_tiles(width: int, chunks: int, vectors: int, registers: int) -> list
 
 def schedule_conv_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machine) -> None:
     """Schedule a blocked convolution and the element-wise stage `out` that ends its group."""
+    if extent_of(s[conv].op.axis[-1]) <= most_columns(machine.lanes(conv.dtype)):
+        schedule_contraction(s, conv, out, machine)
+        return
     vectors = max(1, extent_of(s[conv].op.axis[-1]) // machine.lanes(conv.dtype))
     work, name = work_of(conv), s[conv].op.name
     if conv.op is out.op:

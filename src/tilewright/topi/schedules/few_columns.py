@@ -36,15 +36,21 @@ BEGUN = 8192  # and that take as long as to begin another loop on threads
 SUMS_OF_16 = 9  # registers: beside more, vectors of the two sides are loaded again and again
 
 
+def most_columns(lanes: int) -> int:
+    """How many columns are few beside vectors of so many lanes."""
+    return lanes // 2 - 1
+
+
 def steps_in_lanes(op: Any, form: Contraction, machine: Machine) -> int | None:
     """The place among the axes of a reduction that vectors are to run along: they would be fuller
     than those of columns. None where there is no such axis."""
     row, side = form.row_side, form.vector_side
     lanes, n = machine.lanes(op.output_dtype(0)), extent_of(op.axis[-1])
-    if row is None or side is None or not 0 < n < lanes // 2:
+    if row is None or side is None or not 0 < n <= most_columns(lanes):
         return None
     alike = row.dtype == side.dtype == op.output_dtype(0)
-    others = form.both or form.group or form.panel or form.columns or form.column < 0
+    others = form.both or form.group or form.panel or form.column < 0
+    others = others or any(extent_of(op.axis[i]) != 1 for i in form.columns)
     if others or not alike or not form.rows or machine.working < 2 * n + 1:
         return None
     every = prod(map(extent_of, op.reduce_axis))
