@@ -67,7 +67,8 @@ def blocked_tiles(width: int, chunks: int, vectors: int, registers: int) -> list
 
 
 def schedule_conv_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machine) -> None:
-    """Schedule a blocked convolution and the element-wise stage `out` that ends its group."""
+    """Schedule a blocked convolution and the element-wise stage `out` that ends its group; one of
+    few filters as any sum of products (few_columns.py)."""
     if extent_of(s[conv].op.axis[-1]) <= most_columns(machine.lanes(conv.dtype)):
         schedule_contraction(s, conv, out, machine)
         return
