@@ -4,7 +4,7 @@ import concurrent.futures
 import json
 import subprocess
 import sys
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -102,7 +102,7 @@ class Noted(auto_scheduler.SketchPolicy):
 
     out: ClassVar[list[int]] = []
 
-    def propose_round(self, count: int) -> list[Any]:
+    def propose_round(self, count: int) -> Iterator[Any]:
         self.out.append(len(self._out))
         return super().propose_round(count)
 

@@ -412,8 +412,8 @@ class Building(Formula):
 
     def __init__(self) -> None:
         super().__init__()
-        self.begun: list[object] = []
-        self.dropped: list[object] = []
+        self.begun: list[MeasureInput] = []
+        self.dropped: list[MeasureInput] = []
 
     def begin(self, task, policy, inputs):
         self.begun += inputs
