@@ -62,23 +62,23 @@ class Powers:
 
 def separated(e: Any, score: Any) -> tuple[Powers, Any]:
     """How powers of an expression of a score are made, and what of it they are made of."""
-    factor, rest, alone = factored(e, score)
+    factor, rest, alone = _factored(e, score)
     return Powers(factor, alone), rest
 
 
-def factored(e: Any, score: Any) -> tuple[float, Any, bool]:
+def _factored(e: Any, score: Any) -> tuple[float, Any, bool]:
     """An expression of a score as a positive number times another one, which orders scores alike;
     and whether that one is the score or -infinity."""
     if e is score:
         return 1.0, e, True
     if type(e) is Mul and type(e.b) is FloatImm and e.b.value > 0:
-        factor, rest, alone = factored(e.a, score)
+        factor, rest, alone = _factored(e.a, score)
         if alone:
             return factor * e.b.value, rest, True
     choice = _choice(e)
     if choice is not None:
         condition, value, other = choice
-        factor, rest, alone = factored(value, score)
+        factor, rest, alone = _factored(value, score)
         if alone and type(other) is FloatImm and other.value == float("-inf"):
             return factor, O.if_then_else(condition, rest, other), True
     return 1.0, e, False
