@@ -110,12 +110,13 @@ class NestBuilder(Recursive):
                 self.at_root.append(stage)
             else:
                 self.attached.setdefault((point[0].id, id(point[1])), []).append(stage)
+        self.launches: Mapping[Var, PrimExpr] = {}  # of the present kernel
         self.missing = {s.id: s.name for group in self.attached.values() for s in group}
 
     def root(self) -> Stmt:
         body = no_op()
         for stage in reversed(self.at_root):
-            with in_kernel(self.bounds, stage):
+            with in_kernel(self.bounds, stage) as self.launches:
                 body = self.pipeline(stage, body)
         if self.missing:
             names = ", ".join(self.missing.values())
@@ -172,7 +173,7 @@ class NestBuilder(Recursive):
         body = self.guarded(stage, values, body)
         body = self.nest(stage, stage.leaf_iter_vars, body)
         for thread, var in self._chosen_within(stage):
-            body = self.launch(_with_var(thread, var), self.bounds.extents[var], body)
+            body = self.launch(_with_var(thread, var), self._threads_of(var), body)
         return body
 
     def _chosen_within(self, stage: StageState) -> list[tuple[IterVar, Var]]:
@@ -385,8 +386,12 @@ class NestBuilder(Recursive):
                 return body
             return IfThenElse(inside, body)
         alike = each_its_own(stage, self.bounds, leaf)
-        count = self.bounds.extents[mine.var[leaf]] if alike else mine.extent[leaf]
+        count = self._threads_of(mine.var[leaf]) if alike else mine.extent[leaf]
         return self.launch(_with_var(thread, mine.var[leaf]), count, body)
+
+    def _threads_of(self, var: Var) -> PrimExpr:
+        """How many threads of an axis the present kernel has."""
+        return self.launches.get(var, self.bounds.extents[var])
 
     def _launched(self, stage: StageState, thread: IterVar) -> PrimExpr | None:
         """How many threads of an axis run around a stage, None where it is to launch them."""

@@ -8,11 +8,10 @@ from typing import Any
 from ..arith import Analyzer
 from ..loopir.expr import IntImm, PrimExpr, Var, const
 from ..loopir.iter import IterVar, Range
-from ..loopir.op import max as max_of
 from ..tensor.tensor import Tensor
 from .relations import Values, derived_from, pass_down_extents, pass_up_values
 from .state import StageState
-from .thread_memory import Span
+from .thread_memory import Span, larger_of
 
 
 class StageBounds:
@@ -78,13 +77,10 @@ class Bounds:
         The variable of a thread axis is one for all stages, which may use unequal parts of it.
         """
         known = self.extents.get(var)
-        if known is not None:
-            if self.analyzer.can_prove(extent <= known):
-                return
-            if not self.analyzer.can_prove(known <= extent):
-                extent = max_of(known, extent)
-        self.extents[var] = extent
-        self.analyzer.bind(var, Range.from_min_extent(const(0, var.dtype), extent))
+        most = larger_of(self.analyzer, known, extent)
+        if most is not known:
+            self.extents[var] = most
+            self.analyzer.bind(var, Range.from_min_extent(const(0, var.dtype), most))
 
 
 def root_offsets(

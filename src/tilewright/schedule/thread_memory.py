@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from ..arith import IntervalSet, eval_set
+from ..arith import Analyzer, IntervalSet, eval_set
 from ..base.errors import ScheduleError
-from ..loopir.expr import EQ, PrimExpr, Var, const, const_int, is_const
+from ..loopir.expr import EQ, PrimExpr, Var, const, is_const
 from ..loopir.iter import IterVar, Range
+from ..loopir.op import max as max_of
 from ..loopir.visit import free_vars
 from ..tensor.op import ComputeOp
 from ..tensor.regions import finite, span
@@ -21,7 +22,6 @@ from .state import StageState
 
 Span = tuple[PrimExpr, PrimExpr]  # min and extent
 
-_UNKNOWN = 1 << 62  # threads of an axis, of which they are not known
 SCOPE_RANK = {"global": 0, "shared": 1, "warp": 2, "local": 3}
 
 
@@ -163,20 +163,30 @@ def idle_threads(
 
 
 @contextmanager
-def in_kernel(b: Any, root: StageState) -> Iterator[None]:
-    """Know, of axes of which the kernel of a root stage launches fewer threads than another kernel
-    does, how many it launches: an axis has one variable for all kernels."""
+def in_kernel(b: Any, root: StageState) -> Iterator[Mapping[Var, PrimExpr]]:
+    """How many threads of each axis the kernel of a root stage launches, where it is known, and the
+    analyzer told so: an axis has one variable for all kernels, of which others may launch more."""
     together = [root, *b.inside.get(root.id, ())]
-    found: dict[Var, int] = {}
+    found: dict[Var, PrimExpr] = {}
     if b.threads and not any(stage.threads for stage in together):
         for stage in together:
             for leaf, var in b[stage].var.items():
-                extent = const_int(b[stage].extent[leaf]) if var in b.threads else None
                 if var in b.threads:
-                    found[var] = max(found.get(var, 0), _UNKNOWN if extent is None else extent)
+                    extent = b[stage].extent[leaf]
+                    found[var] = larger_of(b.analyzer, found.get(var), extent)
+    own = {v: n for v, n in found.items() if not any(x in b.extents for x in free_vars(n))}
     with ExitStack() as known:
-        for var, threads in found.items():
+        for var, threads in own.items():
             launched = b.extents.get(var)  # none where a kernel's own code launches them
-            if launched is not None and threads < (const_int(launched) or 0):
+            if launched is not None and not b.analyzer.can_prove(launched <= threads):
                 known.enter_context(b.analyzer.enter_constraint(var < threads))
-        yield
+        yield own
+
+
+def larger_of(analyzer: Analyzer, known: PrimExpr | None, extent: PrimExpr) -> PrimExpr:
+    """The larger of two extents, `known` (None: there is none yet) where they are alike."""
+    if known is None:
+        return extent
+    if analyzer.can_prove(extent <= known):
+        return known
+    return extent if analyzer.can_prove(known <= extent) else max_of(known, extent)

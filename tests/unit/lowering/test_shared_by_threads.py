@@ -103,6 +103,25 @@ def test_a_second_kernel_of_more_threads_keeps_its_guards(threads: int) -> None:
     np.testing.assert_array_equal(out, (x + 1) * 2)
 
 
+def test_what_each_thread_copies_for_itself_runs_on_the_threads_of_its_kernel() -> None:
+    # the copy's axis has one step, of all threads that its kernel launches, and no other kernel's
+    a = te.placeholder((9, 4), name="A")
+    b = te.compute((9, 4), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((9, 4), lambda i, j: b[i, j] * 2.0, name="C")
+    s = te.create_schedule(c.op)
+    copy = s.cache_read(a, "local", [b])
+    block, i = s[b].split(b.op.axis[0], factor=9)
+    j = b.op.axis[1]
+    s[b].reorder(block, j, i)
+    s[b].bind(block, te.thread_axis("blockIdx.x"))
+    s[b].bind(i, te.thread_axis("threadIdx.x"))
+    s[copy].compute_at(s[b], j)
+    s[copy].bind(copy.op.axis[0], te.thread_axis("threadIdx.x"))
+    s[c].bind(s[c].fuse(*c.op.axis), te.thread_axis("threadIdx.x"))
+    x = data(9, 4)
+    np.testing.assert_array_equal(run(s, [a, c], x), (x + 1) * 2)
+
+
 def test_threads_launched_in_a_loop_fill_nothing_before_it() -> None:
     a = te.placeholder((32,), name="A")
     b = te.compute((32,), lambda i: a[i] + 1.0, name="B")
