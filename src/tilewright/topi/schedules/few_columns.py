@@ -18,7 +18,7 @@ from ...tensor.tensor import Tensor
 from .contraction import Contraction, kept_inputs, step_of
 from .decisions import Value
 from .machine import (
-    PARALLEL_PRODUCTS,
+    PARALLEL_STEPS,
     Machine,
     bytes_of,
     even,
@@ -99,7 +99,8 @@ def few_columns(
     s[out].unroll(within)
     s[out].unroll(j)
     piece = s[out].fuse(*outer, around)
-    parallel_if(s[out], piece, work, PARALLEL_PRODUCTS, machine)
+    # elements of rows take the time, as in sums of rows
+    parallel_if(s[out], piece, work // extent_of(j), PARALLEL_STEPS, machine)
     total = s[product]
     total.compute_at(s[out], piece)
     for axis in total.op.axis:
