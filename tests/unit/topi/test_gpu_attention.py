@@ -33,6 +33,7 @@ class Made:
         empty: str = PLAIN,
         turned: bool = False,
         beside: tuple[int, ...] | None = None,
+        window: tuple[int, int] | None = None,
     ) -> None:
         b, group, n, keys = shape
         self.dtype, self.scale = dtype, size**-0.5
@@ -53,7 +54,7 @@ class Made:
         self.order = [0, 2, 1, 3] if turned else [0, 1, 2, 3]
         with TARGET:
             self.out = attention(
-                Sizes((b,), (group, n), keys, size, last),
+                Sizes((b,), (group, n), keys, size, last, window),
                 lambda outer, i, d: q(*outer, i, d),
                 lambda outer, t, d: k(*outer, t, d),
                 lambda outer, t, e: v(*outer, t, e),
@@ -132,6 +133,47 @@ def test_later_keys_are_not_seen(dtype: str, turned: bool) -> None:
     assert not report.findings
 
 
+@pytest.mark.parametrize(
+    ("shape", "window"),
+    [
+        ((1, 1, 200, 200), (-199, 1)),
+        ((1, 1, 77, 300), (-76, 224)),  # the last queries of a longer text
+        ((1, 2, 128, 260), (-127, 31)),
+        ((1, 1, 300, 300), (-40, 30)),
+        ((2, 1, 150, 170), (-10, 170)),
+        ((1, 1, 300, 40), (-299, 5)),
+    ],
+)
+def test_tiles_that_no_row_sees_are_left_out(
+    shape: tuple[int, int, int, int], window: tuple[int, int]
+) -> None:
+    b, group, n, keys = shape
+    away = np.arange(keys) - np.arange(n)[:, None]
+    seen = (window[0] <= away) & (away < window[1])
+    assert seen.any(1).all()
+    left_out = 0
+    for first in range(0, n, 64):
+        tiles = np.flatnonzero(seen[first : first + 64].any(0)) // 64
+        left_out += b * group * (-(-keys // 64) - len(set(tiles)))
+    mask = np.where(seen, 0, -np.inf).astype("float32")[None, None]
+    how = (topi.add, PLAIN, False, mask.shape)
+    made = Made("float16", shape, 32, 40, *how, window=window)
+    _, report, result = made.run(mask)
+    close(result, made.weighed(made.scores() + mask), "float16")
+    _, whole, _ = Made("float16", shape, 32, 40, *how).run(mask)
+    assert not report.findings
+    assert whole.shuffles - report.shuffles == 4 * 128 * left_out, "four a thread and tile"
+
+
+def test_blocks_of_rows_of_two_heads_take_all_keys() -> None:
+    mask = np.where(np.tri(90, 200, dtype=bool), 0, -np.inf).astype("float32")[None, None]
+    how = (topi.add, PLAIN, False, mask.shape, (-89, 1))
+    made = Made("float16", (1, 2, 90, 200), 32, 40, *how)
+    _, report, result = made.run(mask)
+    close(result, made.weighed(made.scores() + mask), "float16")
+    assert not report.findings
+
+
 def test_a_factor_of_the_scores_is_one_of_the_exponent() -> None:
     source, _, _ = Made("float16", (1, 1, 64, 64), 64, 64).run()
     factor = f"{float(np.float32(64**-0.5 / np.log(2))):.4f}"[:6]
@@ -177,8 +219,9 @@ def test_what_one_kernel_takes() -> None:
 @pytest.mark.skipif(bool(WHY), reason=WHY or "nvrtc is here")
 @pytest.mark.parametrize("dtype", KINDS)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_fragments_stay_in_registers(dtype: str, arch: str) -> None:
-    made = Made(dtype, (12, 1, 384, 384), 64, 64)
+@pytest.mark.parametrize("window", [None, (-383, 1)])
+def test_fragments_stay_in_registers(dtype: str, arch: str, window: tuple[int, int] | None) -> None:
+    made = Made(dtype, (12, 1, 384, 384), 64, 64, window=window)
     target = tw.Target(f"cuda -arch={arch}")
     with target:
         s = topi.default_schedule(made.out, target)

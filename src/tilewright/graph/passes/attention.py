@@ -19,6 +19,7 @@ from ...topi.schedules.attention import keys_at_once
 from ...topi.schedules.machine import Machine
 from ..ir import Graph, Node, Value, constant
 from ..ops import ELEMWISE, OPS, infer
+from .attention_window import window_of
 from .strided import Digit, Dimension, Strided, after, cut, reading, refined, strided, whole
 
 MOST_STEPS = 24  # between the products
@@ -48,7 +49,7 @@ def fuse_attention(graph: Graph, target: Target, dtype: str = "float32") -> Grap
             found = _around(node, readers, outputs)
             made = None if found is None else _attention(found, readers, outputs)
             if made is not None and all(_is_taken(n, target, dtype) for n in made):
-                instead[made[-1].output] = [_in_blocks(n, target) for n in made]
+                instead[made[-1].output] = [_of_part(n, target) for n in made]
     if instead:
         graph.nodes = [n for node in graph.nodes for n in instead.get(node.output, [node])]
         graph.drop_dead_nodes()
@@ -62,8 +63,13 @@ def _is_taken(node: Node, target: Target, dtype: str) -> bool:
     return takes(Sizes(a["batch"], a["rows"], a["keys"], a["size"], a["last"]), dtype, target)
 
 
-def _in_blocks(node: Node, target: Target) -> Node:
-    if node.op == "attention" and "gpu" not in target.keys:
+def _of_part(node: Node, target: Target) -> Node:
+    """Attention of a part of the keys at a time."""
+    if node.op != "attention":
+        return node
+    if "gpu" in target.keys:
+        node.attrs["window"] = window_of(node.inputs[3:], node.attrs["steps"])
+    else:
         rows, keys = node.attrs["rows"], node.attrs["keys"]
         node.attrs["block"] = keys_at_once(rows, keys, node.output.dtype, Machine.of(target))
     return node

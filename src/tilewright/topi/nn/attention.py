@@ -33,13 +33,16 @@ Element = Callable[[Sequence[Any], Any, Any], Any]
 @dataclass(frozen=True)
 class Sizes:
     """Extents of attention: `batch` dimensions, each with keys of its own, `rows` of queries that
-    share these; `keys`; elements of a key (`size`) and of a value (`last`)."""
+    share these; `keys`; elements of a key (`size`) and of a value (`last`). `window` (low, high):
+    row r, of the last of `rows`, takes something of keys t with low <= t - r < high alone, of one
+    at least; the scores of others are -infinity, or as good, and they may be left out."""
 
     batch: tuple[int, ...]
     rows: tuple[int, ...]
     keys: int
     size: int
     last: int
+    window: tuple[int, int] | None = None
 
 
 def attention(

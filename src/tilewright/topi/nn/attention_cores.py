@@ -11,7 +11,8 @@ the second product as they lie in registers: the sums of m16n8 of two neighbouri
 what one of m16n8k16 takes of its first operand (PTX ISA, "Matrix Fragments for mma.m16n8k16"), so
 no score is ever in memory (Dao: FlashAttention-2, 2023).
 
-Beyond the last key scores are -infinity, and values zeros; beyond the last row the last one is
+Tiles of which no row of a block takes anything (`Sizes.window`: later keys, as a rule) are left
+out. Beyond the last key scores are -infinity, and values zeros; beyond the last row the last one is
 computed again, and not stored. It is an external operation with loops of its own, since no schedule
 keeps fragments between two products; barriers and waits are put in as for any kernel. Two tiles
 have arrays of their own, so that one barrier a tile is enough.
@@ -28,7 +29,7 @@ from ...loopir import op as O
 from ...loopir.buffer import Buffer, decl_buffer
 from ...loopir.calls import tvm_warp_shuffle
 from ...loopir.construct import cast
-from ...loopir.expr import Broadcast, BufferLoad, Call, StringImm, Var, const
+from ...loopir.expr import Broadcast, BufferLoad, Call, StringImm, Var, const, const_int
 from ...loopir.iter import ProducerLoad
 from ...loopir.stmt import (
     Allocate,
@@ -119,7 +120,7 @@ class _Kernel:
         self.scores = placeholder((*sizes.batch, *sizes.rows, sizes.keys), _WIDE, "T_scores")
         self.seen = score(self.scores)
         self.inputs = self._tensors()
-        self.steps = -(-sizes.keys // KEYS)
+        self.tiles = -(-sizes.keys // KEYS)
         self.deep, self.wide = (-(-n // _TILE) for n in (sizes.size, sizes.last))
         self.axes = [
             thread_axis((0, -(-self.count // ROWS)), "blockIdx.x"),
@@ -129,6 +130,7 @@ class _Kernel:
         ]
         self.block, self.batch, self.warp, self.lane = (a.var for a in self.axes)
         self.places = self._apart(self.batch, sizes.batch)
+        self.begin, self.end = self._seen_tiles()
 
     # -- tensors
 
@@ -168,8 +170,9 @@ class _Kernel:
     def body(self, ins: Sequence[Buffer], out: Buffer, order: Sequence[int]) -> Stmt:
         self.reads = Reads(self.scores, dict(zip(self.inputs, ins)))
         q = self._shared("queries", ROWS, self.deep)
-        keys = [self._shared(f"keys_{n}", KEYS, self.deep) for n in range(self._tiles())]
-        values = [self._shared(f"values_{n}", KEYS, self.wide) for n in range(self._tiles())]
+        kept = range(min(self.tiles, 2))
+        keys = [self._shared(f"keys_{n}", KEYS, self.deep) for n in kept]
+        values = [self._shared(f"values_{n}", KEYS, self.wide) for n in kept]
         local = {
             "q": (self.deep * _PART, self.dtype),
             "s": (KEYS // _TILE * _PART, _WIDE),
@@ -184,7 +187,7 @@ class _Kernel:
         self.local = {n: decl_buffer((c,), t, n, scope="local") for n, (c, t) in local.items()}
         whole = seq(
             self._fill(q, ROWS, self.sizes.size, self._query),
-            self._load_tile(keys[0], values[0], const(0)),
+            self._load_tile(keys[0], values[0], self.begin),
             *self._zeros("o", self.wide),
             *(self._store("most", h, const(float("-inf"), _WIDE)) for h in (0, 1)),
             *(self._store("total", h, const(0, _WIDE)) for h in (0, 1)),
@@ -198,24 +201,36 @@ class _Kernel:
             whole = AttrStmt(axis, "thread_extent", domain(axis).extent, whole)
         return whole
 
-    def _tiles(self) -> int:
-        """Tiles of keys that have arrays."""
-        return 2 if self.steps > 1 else 1
+    def _seen_tiles(self) -> tuple[Any, Any]:
+        """The first and the end of the tiles of keys that any row of a block takes something of."""
+        window, rows = self.sizes.window, self.sizes.rows
+        if window is None or (self.count > rows[-1] and rows[-1] % ROWS):
+            return const(0), const(self.tiles)
+        low, high = window
+        first = self.block * ROWS
+        first = O.indexmod(first, rows[-1]) if self.count > rows[-1] else first
+        last = O.min(first + (ROWS - 1), rows[-1] - 1)
+        begin = O.indexdiv(O.max(first + low, 0), KEYS) if low > 1 - rows[-1] else const(0)
+        end = O.min(O.indexdiv(last + (high + KEYS - 1), KEYS), self.tiles)
+        return begin, end if high < self.sizes.keys else const(self.tiles)
 
     def _steps(self, keys: list[Buffer], values: list[Buffer]) -> Stmt:
         """All tiles of keys, two a turn."""
-        if self.steps == 1:
-            return self._step(keys[0], values[0], const(0))
+        if self.tiles == 1:
+            return self._step(keys[0], values[0], self.begin)
+        count = const_int(self.end - self.begin)
+        odd = count is None or count % 2
         turn = Var("turn", "int32")
         halves = []
         for n in (0, 1):
-            step = turn * 2 + n
+            step = self.begin + turn * 2 + n
             ahead = self._load_tile(keys[1 - n], values[1 - n], step + 1)
-            if n or self.steps % 2:
-                ahead = IfThenElse(step + 1 < self.steps, ahead)
+            if n or odd:
+                ahead = IfThenElse(step + 1 < self.end, ahead)
             half = seq(ahead, self._step(keys[n], values[n], step))
-            halves.append(IfThenElse(step < self.steps, half) if n and self.steps % 2 else half)
-        return For(turn, 0, -(-self.steps // 2), ForKind.SERIAL, seq(*halves))
+            halves.append(IfThenElse(step < self.end, half) if n and odd else half)
+        turns = O.indexdiv(self.end - self.begin + 1, 2)
+        return For(turn, 0, turns, ForKind.SERIAL, seq(*halves))
 
     # -- tiles in shared memory
 
