@@ -60,6 +60,7 @@ _QUAD = 4  # threads that have a row of sums
 _VECTOR, _BANKS = 16, 128  # bytes, of a copy and of all banks
 _TYPES = {"float16": "fp16", "bfloat16": "bf16"}
 _WIDEST = 128  # elements of a key, and of a value: more have no room in registers
+_BLOCKS = 2  # at once on a processor: each thread may have all registers that it can name
 _LEAST_ROWS = 16  # fewer are no fragment
 _BATCHES = 65535  # of a grid's second dimension
 _WIDE = "float32"
@@ -197,6 +198,9 @@ class _Kernel:
         )
         for b in (q, *keys, *values, *self.local.values()):
             whole = Allocate(b, whole)
+        if const_int(self.end - self.begin) is None:
+            # not knowing how long the loop is, ptxas would spill, to come to 128 registers
+            whole = AttrStmt(const(0), "pragma_launch_bounds_min_blocks", const(_BLOCKS), whole)
         for axis in reversed(self.axes):
             whole = AttrStmt(axis, "thread_extent", domain(axis).extent, whole)
         return whole
@@ -206,12 +210,11 @@ class _Kernel:
         window, rows = self.sizes.window, self.sizes.rows
         if window is None or (self.count > rows[-1] and rows[-1] % ROWS):
             return const(0), const(self.tiles)
+        assert ROWS == KEYS, "row 0 of a block stands at the beginning of a tile of keys"
+        at = O.indexmod(self.block, rows[-1] // ROWS) if self.count > rows[-1] else self.block
         low, high = window
-        first = self.block * ROWS
-        first = O.indexmod(first, rows[-1]) if self.count > rows[-1] else first
-        last = O.min(first + (ROWS - 1), rows[-1] - 1)
-        begin = O.indexdiv(O.max(first + low, 0), KEYS) if low > 1 - rows[-1] else const(0)
-        end = O.min(O.indexdiv(last + (high + KEYS - 1), KEYS), self.tiles)
+        begin = O.max(at + low // KEYS, 0) if low > 1 - rows[-1] else const(0)
+        end = O.min(at + (ROWS - 1 + high + KEYS - 1) // KEYS, self.tiles)
         return begin, end if high < self.sizes.keys else const(self.tiles)
 
     def _steps(self, keys: list[Buffer], values: list[Buffer]) -> Stmt:
