@@ -27,15 +27,13 @@ from typing import Any
 from ...base.dtype import parse
 from ...loopir import op as O
 from ...loopir.buffer import Buffer, decl_buffer
-from ...loopir.calls import tvm_warp_shuffle
 from ...loopir.construct import cast
-from ...loopir.expr import Broadcast, BufferLoad, Call, StringImm, Var, const, const_int
+from ...loopir.expr import Var, const, const_int
 from ...loopir.iter import ProducerLoad
 from ...loopir.stmt import (
     Allocate,
     AttrStmt,
     BufferStore,
-    Evaluate,
     For,
     ForKind,
     IfThenElse,
@@ -52,18 +50,15 @@ from ...tensor.op import ComputeOp, domain
 from ...tensor.tensor import Tensor
 from .attention_scores import Powers, Reads, separated
 from .softmax import least
+from .warp_registers import LANES, OPERANDS, PART, QUAD, SUMS, TILE, Registers
 
 ROWS, KEYS, WARP_ROWS = 64, 64, 16  # of a block's tile, and of a warp
 WARPS = ROWS // WARP_ROWS
-_LANES, _TILE, _PART = 32, 16, 8  # of a warp; a fragment's side, and a thread's elements of it
-_QUAD = 4  # threads that have a row of sums
 _VECTOR, _BANKS = 16, 128  # bytes, of a copy and of all banks
-_TYPES = {"float16": "fp16", "bfloat16": "bf16"}
 _WIDEST = 128  # elements of a key, and of a value: more have no room in registers
 _BLOCKS = 2  # at once on a processor: each thread may have all registers that it can name
 _LEAST_ROWS = 16  # fewer are no fragment
 _BATCHES = 65535  # of a grid's second dimension
-_WIDE = "float32"
 
 Element = Callable[[Sequence[Any], Any, Any], Any]
 
@@ -71,10 +66,10 @@ Element = Callable[[Sequence[Any], Any, Any], Any]
 def takes(sizes: Any, dtype: str, target: Target | None) -> bool:
     """Whether attention of these sizes (see `attention.Sizes`) and that type is made so on a
     target."""
-    if target is None or target.kind.name != "cuda" or dtype not in _TYPES:
+    if target is None or target.kind.name != "cuda" or dtype not in OPERANDS:
         return False
     able = target.capabilities
-    known = able.async_copies and (dtype, _WIDE) in able.matrix_products
+    known = able.async_copies and (dtype, SUMS) in able.matrix_products
     fits = 0 < max(sizes.size, sizes.last) <= _WIDEST and min(sizes.size, sizes.last) > 0
     rows = prod(sizes.rows)
     batches = 0 < prod(sizes.batch) <= _BATCHES
@@ -118,16 +113,16 @@ class _Kernel:
     ) -> None:
         self.sizes, self.sides, self.dtype, self.finish = sizes, sides, dtype, finish
         self.count = prod(sizes.rows)
-        self.scores = placeholder((*sizes.batch, *sizes.rows, sizes.keys), _WIDE, "T_scores")
+        self.scores = placeholder((*sizes.batch, *sizes.rows, sizes.keys), SUMS, "T_scores")
         self.seen = score(self.scores)
         self.inputs = self._tensors()
         self.tiles = -(-sizes.keys // KEYS)
-        self.deep, self.wide = (-(-n // _TILE) for n in (sizes.size, sizes.last))
+        self.deep, self.wide = (-(-n // TILE) for n in (sizes.size, sizes.last))
         self.axes = [
             thread_axis((0, -(-self.count // ROWS)), "blockIdx.x"),
             thread_axis((0, prod(sizes.batch)), "blockIdx.y"),
             thread_axis((0, WARPS), "threadIdx.y"),
-            thread_axis((0, _LANES), "threadIdx.x"),
+            thread_axis((0, LANES), "threadIdx.x"),
         ]
         self.block, self.batch, self.warp, self.lane = (a.var for a in self.axes)
         self.places = self._apart(self.batch, sizes.batch)
@@ -174,29 +169,29 @@ class _Kernel:
         kept = range(min(self.tiles, 2))
         keys = [self._shared(f"keys_{n}", KEYS, self.deep) for n in kept]
         values = [self._shared(f"values_{n}", KEYS, self.wide) for n in kept]
-        local = {
-            "q": (self.deep * _PART, self.dtype),
-            "s": (KEYS // _TILE * _PART, _WIDE),
-            "p": (KEYS // _TILE * _PART, self.dtype),
-            "o": (self.wide * _PART, _WIDE),
-            "f": (_PART, self.dtype),
-            "most": (2, _WIDE),
-            "total": (2, _WIDE),
-            "larger": (2, _WIDE),
-            "scale": (2, _WIDE),
-        }
-        self.local = {n: decl_buffer((c,), t, n, scope="local") for n, (c, t) in local.items()}
+        r = self.registers = Registers(
+            self.dtype,
+            self.lane,
+            {
+                "q": (self.deep * PART, self.dtype),
+                "s": (KEYS // TILE * PART, SUMS),
+                "p": (KEYS // TILE * PART, self.dtype),
+                "o": (self.wide * PART, SUMS),
+                "f": (PART, self.dtype),
+                **dict.fromkeys(("most", "total", "larger", "scale"), (2, SUMS)),
+            },
+        )
         whole = seq(
             self._fill(q, ROWS, self.sizes.size, self._query),
             self._load_tile(keys[0], values[0], self.begin),
-            *self._zeros("o", self.wide),
-            *(self._store("most", h, const(float("-inf"), _WIDE)) for h in (0, 1)),
-            *(self._store("total", h, const(0, _WIDE)) for h in (0, 1)),
-            *(self._fragment("q", k * _PART, q, self._first(k), False) for k in range(self.deep)),
+            *r.zeros("o", self.wide),
+            *(r.store("most", h, const(float("-inf"), SUMS)) for h in (0, 1)),
+            *(r.store("total", h, const(0, SUMS)) for h in (0, 1)),
+            *(r.fetch("q", k * PART, q, self._first(k)) for k in range(self.deep)),
             self._steps(keys, values),
             *self._results(out, order),
         )
-        for b in (q, *keys, *values, *self.local.values()):
+        for b in (q, *keys, *values, *r.buffers.values()):
             whole = Allocate(b, whole)
         if const_int(self.end - self.begin) is None:
             # not knowing how long the loop is, ptxas would spill, to come to 128 registers
@@ -239,7 +234,7 @@ class _Kernel:
 
     def _shared(self, name: str, rows: int, tiles: int) -> Buffer:
         """Rows of so many fragments, an odd number of 16 bytes apart."""
-        pitch = tiles * _TILE + _VECTOR // parse(self.dtype).nbytes
+        pitch = tiles * TILE + _VECTOR // parse(self.dtype).nbytes
         return decl_buffer((rows, pitch), self.dtype, name, scope="shared", data_alignment=16)
 
     def _query(self, row: Any, d: Any) -> Any:
@@ -268,13 +263,13 @@ class _Kernel:
     def _fill(self, to: Buffer, rows: int, size: int, element: Callable[[Any, Any], Any]) -> Stmt:
         """Copy rows, with zeros behind the last of their elements, in vectors that threads share
         out."""
-        tiles, pitch = -(-size // _TILE), int(to.shape[1])
+        tiles, pitch = -(-size // TILE), int(to.shape[1])
         lanes = next(n for n in (8, 4, 2, 1) if size % n == 0)
         # what is between rows too, where those that are copied at once would meet in banks
-        even = tiles * _TILE * parse(self.dtype).nbytes % _BANKS == 0
-        row_vectors = (tiles * _TILE if even else pitch) // lanes
-        threads = WARPS * _LANES
-        number = self.warp * _LANES + self.lane
+        even = tiles * TILE * parse(self.dtype).nbytes % _BANKS == 0
+        row_vectors = (tiles * TILE if even else pitch) // lanes
+        threads = WARPS * LANES
+        number = self.warp * LANES + self.lane
         made: list[Stmt] = []
         for first in range(0, rows * row_vectors, threads):
             at = number + first
@@ -291,151 +286,97 @@ class _Kernel:
             made.append(store)
         return AttrStmt(const(0), "pragma_async_scope", const(1), seq(*made))
 
-    # -- fragments
-
     def _first(self, k: int) -> tuple[Any, Any]:
         """Where a thread's address for its warp's rows of queries is."""
-        row = self.warp * WARP_ROWS + self.lane % _TILE
-        return row, O.indexdiv(self.lane, _TILE) * 8 + k * _TILE
-
-    def _fragment(
-        self, name: str, start: int, tile: Buffer, at: tuple[Any, Any], turned: bool
-    ) -> Stmt:
-        """Four matrices of 8 x 8 to a fragment, from addresses that lanes give."""
-        rows, pitch = (int(d) for d in tile.shape)
-        whole = (const(0, self.dtype), tile.data, const(0), const(rows * pitch), const(1))
-        pointer = Call("handle", "tir.tvm_access_ptr", whole)
-        place = at[0] * pitch + at[1]
-        args = (
-            const(turned, "bool"), const(4), StringImm(".b16"),
-            self.local[name].data, const(start), pointer, place,
-        )  # fmt: skip
-        return Evaluate(Call(self.dtype, "tir.ptx_ldmatrix", args))
-
-    def _multiply(self, a: tuple[str, int], sums: tuple[str, int]) -> list[Stmt]:
-        """A fragment of 16 x 16 by that in `f`."""
-        kinds = [StringImm(x) for x in ("m16n8k16", "row", "col")]
-        kinds += [StringImm(x) for x in (_TYPES[self.dtype], _TYPES[self.dtype], "fp32")]
-        made: list[Stmt] = []
-        for n in (0, 1):
-            args = (
-                *kinds, self.local[a[0]].data, const(a[1]), self.local["f"].data,
-                const(n * _PART // 2), self.local[sums[0]].data, const(sums[1] + n * _PART // 2),
-                const(False, "bool"),
-            )  # fmt: skip
-            made.append(Evaluate(Call(_WIDE, "tir.ptx_mma", args)))
-        return made
-
-    def _zeros(self, name: str, tiles: int) -> list[Stmt]:
-        none = Broadcast(const(0, _WIDE), _PART)
-        return [self._store(name, n * _PART, none) for n in range(tiles)]
-
-    def _load(self, name: str, at: int) -> Any:
-        return BufferLoad(self.local[name], [const(at)])
-
-    def _store(self, name: str, at: int, value: Any) -> Stmt:
-        return vstore(self.local[name], [const(at)], value)
+        row = self.warp * WARP_ROWS + self.lane % TILE
+        return row, O.indexdiv(self.lane, TILE) * 8 + k * TILE
 
     # -- a tile of keys
 
     def _step(self, keys: Buffer, values: Buffer, step: Any) -> Stmt:
-        tiles = KEYS // _TILE
+        tiles, r = KEYS // TILE, self.registers
         low, high = self.lane % 8 + O.indexdiv(self.lane, 16) * 8, O.indexdiv(self.lane, 8) % 2 * 8
-        made = self._zeros("s", tiles)
+        made = r.zeros("s", tiles)
         for p in range(tiles):
             for k in range(self.deep):
-                at = (low + p * _TILE, high + k * _TILE)
-                made.append(self._fragment("f", 0, keys, at, False))
-                made += self._multiply(("q", k * _PART), ("s", p * _PART))
+                at = (low + p * TILE, high + k * TILE)
+                made.append(r.fetch("f", 0, keys, at))
+                made += r.multiply(("q", k * PART), ("s", p * PART))
         scored, powers = self._scored(step)
         made += [*scored, *self._softmax(powers)]
-        low, high = self.lane % _TILE, O.indexdiv(self.lane, _TILE) * 8
+        low, high = self.lane % TILE, O.indexdiv(self.lane, TILE) * 8
         for p in range(tiles):
             for e in range(self.wide):
-                at = (low + p * _TILE, high + e * _TILE)
-                made.append(self._fragment("f", 0, values, at, True))
-                made += self._multiply(("p", p * _PART), ("o", e * _PART))
+                at = (low + p * TILE, high + e * TILE)
+                made.append(r.fetch("f", 0, values, at, True))
+                made += r.multiply(("p", p * PART), ("o", e * PART))
         return seq(*made)
 
     def _scored(self, step: Any) -> tuple[list[Stmt], Powers]:
         """What the softmax is taken of, and how."""
-        made = []
+        made, r = [], self.registers
         even = self.sizes.keys % KEYS == 0
-        for at in range(KEYS // _TILE * _PART):
-            p, n, j = at // _PART, at // 4 % 2, at % 4
-            t = step * KEYS + (self.lane % _QUAD * 2 + (p * _TILE + n * 8 + j % 2))
-            row = self.warp * WARP_ROWS + O.indexdiv(self.lane, _QUAD) + j // 2 * 8
-            score = self.reads.value = self._load("s", at)
+        for at in range(KEYS // TILE * PART):
+            p, n, j = at // PART, at // 4 % 2, at % 4
+            t = step * KEYS + (self.lane % QUAD * 2 + (p * TILE + n * 8 + j % 2))
+            row = self.warp * WARP_ROWS + O.indexdiv(self.lane, QUAD) + j // 2 * 8
+            score = self.reads.value = r.load("s", at)
             digits = self._apart(self._row(row), self.sizes.rows)
             read = ProducerLoad(self.seen, [*self.places, *digits, t])
             powers, value = separated(self.reads.expr(read), score)
             if not even:
-                none = const(float("-inf"), _WIDE)
+                none = const(float("-inf"), SUMS)
                 value = O.if_then_else(t < self.sizes.keys, value, none)
             if value is not score:
-                made.append(self._store("s", at, value))
+                made.append(r.store("s", at, value))
         return made, powers
 
     def _softmax(self, powers: Powers) -> list[Stmt]:
-        count = KEYS // _TILE * _PART
+        count, r = KEYS // TILE * PART, self.registers
         made: list[Stmt] = []
         halves = [[at for at in range(count) if at % 4 // 2 == h] for h in (0, 1)]
         for h, own in enumerate(halves):
-            most = self._load("most", h)
+            most = r.load("most", h)
             for at in own:
-                most = O.max(most, self._load("s", at))
-                made.append(self._store("larger", h, most))
-                most = self._load("larger", h)
-            made += self._of_quad("larger", h, O.max)
-            larger = self._load("larger", h)
+                most = O.max(most, r.load("s", at))
+                made.append(r.store("larger", h, most))
+                most = r.load("larger", h)
+            made += r.of_quad("larger", h, O.max)
+            larger = r.load("larger", h)
             base = least(larger)
-            made.append(self._store("scale", h, powers.of(self._load("most", h), base)))
-            made.append(self._store("most", h, larger))
-            made.append(self._store("total", h, self._load("total", h) * self._load("scale", h)))
+            made.append(r.store("scale", h, powers.of(r.load("most", h), base)))
+            made.append(r.store("most", h, larger))
+            made.append(r.store("total", h, r.load("total", h) * r.load("scale", h)))
             for at in own:
-                power = powers.of(self._load("s", at), least(self._load("most", h)))
-                made.append(self._store("s", at, power))
-                total = self._load("total", h) + self._load("s", at)
-                made.append(self._store("total", h, total))
-        for at in range(self.wide * _PART):
-            made.append(
-                self._store("o", at, self._load("o", at) * self._load("scale", at % 4 // 2))
-            )
+                power = powers.of(r.load("s", at), least(r.load("most", h)))
+                made.append(r.store("s", at, power))
+                total = r.load("total", h) + r.load("s", at)
+                made.append(r.store("total", h, total))
+        for at in range(self.wide * PART):
+            made.append(r.store("o", at, r.load("o", at) * r.load("scale", at % 4 // 2)))
         for at in range(0, count, 2):
-            pair = self.local["s"].vload([const(at)], f"{_WIDE}x2")
-            made.append(self._store("p", at, cast(f"{self.dtype}x2", pair)))
-        return made
-
-    def _of_quad(self, name: str, h: int, join: Callable[[Any, Any], Any]) -> list[Stmt]:
-        """What four threads have, joined, in each of them."""
-        made = []
-        for far in (1, 2):
-            own = self._load(name, h)
-            other = tvm_warp_shuffle(
-                const(0xFFFFFFFF, "uint32"), own, self.lane ^ far, _LANES, _LANES
-            )
-            made.append(self._store(name, h, join(own, other)))
+            pair = r.buffers["s"].vload([const(at)], f"{SUMS}x2")
+            made.append(r.store("p", at, cast(f"{self.dtype}x2", pair)))
         return made
 
     # -- the end
 
     def _results(self, out: Buffer, order: Sequence[int]) -> list[Stmt]:
+        r = self.registers
         made: list[Stmt] = []
         for h in (0, 1):
-            made += self._of_quad("total", h, lambda a, b: a + b)
-            made.append(
-                self._store("scale", h, self.finish(self._load("total", h), const(1, _WIDE)))
-            )
+            made += r.of_quad("total", h, lambda a, b: a + b)
+            made.append(r.store("scale", h, self.finish(r.load("total", h), const(1, SUMS))))
         last = self.sizes.last
         pairs = last % 2 == 0 and order[-1] == len(order) - 1
         for h in (0, 1):
-            row = self.warp * WARP_ROWS + O.indexdiv(self.lane, _QUAD) + h * 8
+            row = self.warp * WARP_ROWS + O.indexdiv(self.lane, QUAD) + h * 8
             axes = [*self.places, *self._apart(self._row(row), self.sizes.rows)]
             stores: list[Stmt] = []
             for e in range(self.wide):
                 for n in (0, 1):
-                    column = e * _TILE + n * 8 + self.lane % _QUAD * 2
-                    at = e * _PART + n * 4 + h * 2
+                    column = e * TILE + n * 8 + self.lane % QUAD * 2
+                    at = e * PART + n * 4 + h * 2
                     stores.append(self._pair(out, order, axes, column, at, h, pairs))
             body = seq(*stores)
             if self.count % ROWS:
@@ -454,7 +395,7 @@ class _Kernel:
         whole: bool,
     ) -> Stmt:
         """Two neighbours of a row."""
-        last = self.sizes.last
+        last, r = self.sizes.last, self.registers
         ends = [self._result(h, at + n) for n in (0, 1)]
 
         def place(e: Any) -> list[Any]:
@@ -462,16 +403,17 @@ class _Kernel:
             return [every[d] for d in order]
 
         if whole:
-            two = [self._store("o", at + n, ends[n]) for n in (0, 1)]
-            pair = cast(f"{self.dtype}x2", self.local["o"].vload([const(at)], f"{_WIDE}x2"))
+            two = [r.store("o", at + n, ends[n]) for n in (0, 1)]
+            pair = cast(f"{self.dtype}x2", r.buffers["o"].vload([const(at)], f"{SUMS}x2"))
             store = seq(*two, vstore(out, place(column), pair))
-            return IfThenElse(column < last, store) if last % _TILE else store
+            return IfThenElse(column < last, store) if last % TILE else store
         stores = []
         for n in (0, 1):
             store = BufferStore(out, cast(self.dtype, ends[n]), place(column + n))
-            stores.append(IfThenElse(column + n < last, store) if last % _TILE else store)
+            stores.append(IfThenElse(column + n < last, store) if last % TILE else store)
         return seq(*stores)
 
     def _result(self, h: int, at: int) -> Any:
-        share, none = self._load("scale", h), const(0, _WIDE)
-        return O.select(share.equal(none), none, self._load("o", at) * share)
+        r = self.registers
+        share, none = r.load("scale", h), const(0, SUMS)
+        return O.select(share.equal(none), none, r.load("o", at) * share)
