@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.base.dtype import parse
 from tilewright.codegen.llvm import math as vector_math
+from tilewright.target.target import Target
 
 _KINDS = {
     "float16": "half",
@@ -110,10 +111,15 @@ class Compiled:
         function(*(a.ctypes.data for a in arrays), count, times)
 
 
-def compile_vector(name: str, dtype: str, cpu: str | None = None) -> Compiled:
-    """The library's function for a dtype with lanes, for the host or a named x86 CPU."""
+def compile_vector(
+    name: str, dtype: str, cpu: str | None = None, fused: bool | None = None
+) -> Compiled:
+    """The library's function for a dtype with lanes, for the host or a named x86 CPU. `fused`:
+    written with fused multiply-adds; by default where the CPU has them."""
     t = parse(dtype)
-    text, declares = vector_math.definition(name, dtype)
+    if fused is None:
+        fused = Target(f"llvm -mcpu={cpu}" if cpu else "llvm").has_fma
+    text, declares = vector_math.definition(name, dtype, fused)
     kind = _KINDS[t.element]
     kinds = [_KINDS[parse(d).element] for d in vector_math.argument_dtypes(name, dtype)]
     arguments = ", ".join(f"{_vector(k, t.lanes)} %a{i}" for i, k in enumerate(kinds))

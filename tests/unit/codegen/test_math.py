@@ -69,7 +69,9 @@ def run(function: Compiled, *arguments: np.ndarray) -> np.ndarray:
     return out[: arguments[0].size]
 
 
-def scalars(name: str, *arguments: float, dtype: str = "float32", lanes: int = 4) -> float:
+def scalars(
+    name: str, *arguments: float, dtype: str = "float32", lanes: int = 4, fused: bool = True
+) -> float:
     """One result, computed beside neighbours that are ordinary numbers."""
     kind = numpy_type(dtype)
     ordinary = np.full(lanes, 0.75, kind)
@@ -78,7 +80,7 @@ def scalars(name: str, *arguments: float, dtype: str = "float32", lanes: int = 4
         lane = ordinary.copy()
         lane[1] = a
         given.append(lane)
-    return float(run(compile_vector(name, with_lanes(dtype, lanes)), *given)[1])
+    return float(run(compile_vector(name, with_lanes(dtype, lanes), fused=fused), *given)[1])
 
 
 def samples(name: str, dtype: str, count: int) -> list[np.ndarray]:
@@ -116,6 +118,9 @@ def samples(name: str, dtype: str, count: int) -> list[np.ndarray]:
     ]
 
 
+FUSED = pytest.mark.parametrize("fused", [True, False])
+
+
 @pytest.fixture(scope="module")
 def wanted() -> dict[str, tuple[list[np.ndarray], np.ndarray]]:
     """Float32 samples and their float64 references, made once a function."""
@@ -127,42 +132,45 @@ def wanted() -> dict[str, tuple[list[np.ndarray], np.ndarray]]:
     return made
 
 
-@pytest.mark.parametrize("lanes", [1, 4, 16])
+@pytest.mark.parametrize(("lanes", "fused"), [(1, True), (4, True), (16, True), (4, False)])
 @pytest.mark.parametrize("name", NAMES)
-def test_float32_error(name: str, lanes: int, wanted: dict) -> None:
+def test_float32_error(name: str, lanes: int, fused: bool, wanted: dict) -> None:
     given, reference_values = wanted[name]
-    got = run(compile_vector(name, with_lanes("float32", lanes)), *given)
+    got = run(compile_vector(name, with_lanes("float32", lanes), fused=fused), *given)
     error = errors(got, reference_values, "float32")
     worst = int(error.argmax())
     at = [a[worst] for a in given]
     assert error[worst] <= BARS[name], (at, got[worst], reference_values[worst])
 
 
+@FUSED
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "erf"])
-def test_float64_error(name: str) -> None:
+def test_float64_error(name: str, fused: bool) -> None:
     given = [a[:: max(1, a.size // 60_000)] for a in samples(name, "float64", 60_000)]
     with np.errstate(invalid="ignore"):
         best = reference(name, *(a.astype(np.longdouble) for a in given))
-    got = run(compile_vector(name, "float64x8"), *given)
+    got = run(compile_vector(name, "float64x8", fused=fused), *given)
     error = errors(got, best, "float64")
     worst = int(error.argmax())
     assert error[worst] <= 4, ([a[worst] for a in given], got[worst], best[worst])
 
 
-def test_float64_erf() -> None:
+@FUSED
+def test_float64_erf(fused: bool) -> None:
     x = np.concatenate([np.linspace(-6.5, 6.5, 20001), np.geomspace(1e-300, 1, 2000)])
     best = np.array([math.erf(v) for v in x])
-    got = run(compile_vector("erf", "float64x8"), x)
+    got = run(compile_vector("erf", "float64x8", fused=fused), x)
     assert np.max(np.abs(got - best) / np.spacing(np.abs(best) + 5e-324)) <= 3
 
 
+@FUSED
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", UNARY)
-def test_narrow_types_round_once(name: str, dtype: str) -> None:
+def test_narrow_types_round_once(name: str, dtype: str, fused: bool) -> None:
     x = np.arange(1 << 16, dtype=np.uint16).view(numpy_type(dtype))
     with np.errstate(invalid="ignore"):
         best = reference(name, x.astype(np.float64))
-    got = run(compile_vector(name, with_lanes(dtype, 16)), x)
+    got = run(compile_vector(name, with_lanes(dtype, 16), fused=fused), x)
     error = errors(got, best, dtype)
     worst = int(error.argmax())
     assert error[worst] <= 0.501, (x[worst], got[worst], best[worst])
@@ -269,8 +277,9 @@ CASES: list[tuple[Any, ...]] = [(name, *case) for name, table in SPECIAL.items()
 CASES += [(name, *case) for name, table in SPECIAL_PAIRS.items() for case in table]
 
 
+@FUSED
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_special_values(dtype: str) -> None:
+def test_special_values(dtype: str, fused: bool) -> None:
     kind = numpy_type(dtype)
     tables: dict[str, list[Any]] = {**SPECIAL, **SPECIAL_PAIRS}
     assert set(tables) == set(NAMES)
@@ -279,7 +288,7 @@ def test_special_values(dtype: str) -> None:
     for name, table in tables.items():
         rows = [r for r in table if dtype == "float32" or not narrow & {abs(v) for v in r[:-1]}]
         columns = [np.array(c, np.float64).astype(kind) for c in zip(*rows)]
-        got = run(compile_vector(name, with_lanes(dtype, 4)), *columns[:-1])
+        got = run(compile_vector(name, with_lanes(dtype, 4), fused=fused), *columns[:-1])
         best = columns[-1]
         close = np.isclose(got, best, rtol=2 * np.finfo(kind).eps, atol=0, equal_nan=True)
         signs = (np.signbit(got) == np.signbit(best)) | np.isnan(best)
@@ -287,24 +296,28 @@ def test_special_values(dtype: str) -> None:
         assert not wrong, (name, wrong)
 
 
-def test_hard_cases_of_argument_reduction() -> None:
+@FUSED
+def test_hard_cases_of_argument_reduction(fused: bool) -> None:
     # The double closest to a multiple of pi/2 (J.-M. Muller et al., Handbook of Floating-Point
     # Arithmetic, section 11.1), where C libraries err too; values from 400 digits.
     x = math.ldexp(6381956970095103, 797)
     hard = {"sin": 1.0, "cos": -4.687165924254627611e-19, "tan": -2133485385753703843.67}
     for name, best in hard.items():
-        assert scalars(name, x, dtype="float64") == pytest.approx(best, rel=5e-16, abs=0)
+        assert scalars(name, x, dtype="float64", fused=fused) == pytest.approx(
+            best, rel=5e-16, abs=0
+        )
     largest = float(np.finfo(np.float32).max)
     for name in ("sin", "cos", "tan"):
-        assert scalars(name, largest) == pytest.approx(
+        assert scalars(name, largest, fused=fused) == pytest.approx(
             getattr(math, name)(largest), rel=2e-7, abs=0
         )
 
 
-def test_fmod_of_the_widest_quotient() -> None:
+@FUSED
+def test_fmod_of_the_widest_quotient(fused: bool) -> None:
     largest, smallest = np.finfo(np.float64).max, 5e-324 * 3
-    assert scalars("fmod", largest, smallest, dtype="float64") == math.fmod(largest, smallest)
-    assert scalars("fmod", -largest, 1.7e-300, dtype="float64") == math.fmod(-largest, 1.7e-300)
+    for x, y in ((largest, smallest), (-largest, 1.7e-300)):
+        assert scalars("fmod", x, y, dtype="float64", fused=fused) == math.fmod(x, y)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
@@ -359,6 +372,7 @@ TARGETS = {
     "aarch64": ("aarch64-unknown-linux-gnu", "neoverse-n1", ""),
     "avx2": ("x86_64-unknown-linux-gnu", "haswell", ""),
     "avx512": ("x86_64-unknown-linux-gnu", "skylake-avx512", ""),
+    "sse4": ("x86_64-unknown-linux-gnu", "x86-64-v2", ""),  # without fused multiply-adds
 }
 
 
@@ -370,10 +384,11 @@ def test_code_calls_no_library(cpu: str) -> None:
     machine = llvm.Target.from_triple(triple).create_target_machine(
         name, features, opt=2, reloc="pic", codemodel="small"
     )
-    for dtype in ("float32x8", "float64x4", "float16x8", "bfloat16x8"):
+    fused = cpu != "sse4"
+    for dtype in ("float32x8", "float64x4", "float16x8", "bfloat16x8")[: 4 if fused else 2]:
         texts, declares = [], set()
         for function in [*NAMES, *EXACT]:
-            text, needs = vector_math.definition(function, dtype)
+            text, needs = vector_math.definition(function, dtype, fused)
             texts.append(text.replace("define internal", "define"))
             declares |= needs
         module = llvm.parse_assembly("\n".join([*sorted(declares), *texts]))

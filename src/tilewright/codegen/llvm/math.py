@@ -69,10 +69,10 @@ def function_name(name: str, dtype: str) -> str:
 
 
 @cache
-def _definition(name: str, dtype: str) -> tuple[str, frozenset[str]]:
+def _definition(name: str, dtype: str, fused: bool) -> tuple[str, frozenset[str]]:
     t = parse(dtype)
     symbol = function_name(name, dtype)
-    e = Emitter(F64 if t.bits == 64 else F32, t.lanes, symbol)
+    e = Emitter(F64 if t.bits == 64 else F32, t.lanes, symbol, fused)
     kind = _KINDS[t.element]
     parameters = [Value(e, text, kind) for text in ("%x", "%y")[: arity(name)]]
     if name == "nextafter":
@@ -85,8 +85,9 @@ def _definition(name: str, dtype: str) -> tuple[str, frozenset[str]]:
     return e.function(parameters, [narrow(e, body, kind)]), frozenset(e.declares)
 
 
-def definition(name: str, dtype: str) -> tuple[str, set[str]]:
+def definition(name: str, dtype: str, fused: bool = True) -> tuple[str, set[str]]:
     """LLVM IR text of `define internal <lanes x T> @tw.<name>...` with the helper functions it
-    calls, and the `declare` lines of the intrinsics it needs. dtype is a float type with lanes."""
-    text, declares = _definition(name, parse(dtype).text)
+    calls, and the `declare` lines of the intrinsics it needs. dtype is a float type with lanes.
+    `fused`: for targets with fused multiply-adds, which others would call the C library for."""
+    text, declares = _definition(name, parse(dtype).text, fused)
     return text, set(declares)

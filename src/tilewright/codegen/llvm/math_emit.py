@@ -63,14 +63,16 @@ _BITS_OF_KIND = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
 
 
 class Value:
-    """One SSA value: its text and the LLVM type of a lane."""
+    """One SSA value: its text and the LLVM type of a lane. `wide`: a float as a double, before it
+    was rounded."""
 
-    __slots__ = ("emitter", "text", "kind")
+    __slots__ = ("emitter", "text", "kind", "wide")
 
     def __init__(self, emitter: Emitter, text: str, kind: str) -> None:
         self.emitter = emitter
         self.text = text
         self.kind = kind
+        self.wide: Value | None = None
 
     def _binary(self, float_op: str, int_op: str, other: Value | Number) -> Value:
         op = float_op if self.kind in _FLOAT_KINDS else int_op
@@ -154,12 +156,19 @@ class Value:
 
 
 class Emitter:
-    """Collects the instructions of one function body and the intrinsics that it declares."""
+    """Collects the instructions of one function body and the intrinsics that it declares. `fused`:
+    the target has multiply-adds that round once. Without, floats stay doubles from one to the next,
+    unless the function `rounds`, since it counts on what rounding leaves out."""
 
-    __slots__ = ("format", "lanes", "name", "lines", "declares", "others", "_block", "_next")
+    __slots__ = (
+        "format", "lanes", "name", "fused", "rounds", "lines", "declares", "others", "_block",
+        "_next",
+    )  # fmt: skip
 
-    def __init__(self, fmt: Format, lanes: int, name: str) -> None:
+    def __init__(self, fmt: Format, lanes: int, name: str, fused: bool = True) -> None:
         self.format = fmt
+        self.fused = fused
+        self.rounds = False
         self.lanes = lanes
         self.name = name
         self.lines: list[str] = []
@@ -170,7 +179,9 @@ class Emitter:
 
     def fork(self, name: str) -> Emitter:
         """An emitter for a helper function beside this one, of the same format and lanes."""
-        return Emitter(self.format, self.lanes, name)
+        other = Emitter(self.format, self.lanes, name, self.fused)
+        other.rounds = self.rounds
+        return other
 
     def type(self, kind: str) -> str:
         """LLVM type of a value whose lanes are `kind`."""
@@ -228,8 +239,44 @@ class Emitter:
         return self.op(f"call {vector} {callee}({text})", kind)
 
     def fma(self, a: Value, b: Value | Number, c: Value | Number) -> Value:
-        """a * b + c, rounded once."""
-        return self.call("fma", a.kind, a, b, c)
+        """a * b + c, rounded once; without such an instruction off by less than 0.501 units."""
+        if self.fused:
+            return self.call("fma", a.kind, a, b, c)
+        b, c = (self._as_value(x, a) for x in (b, c))
+        if a.kind == "float":  # a double has room for all of the product
+            a, b, c = (self._wide(x) for x in (a, b, c))
+            return self._narrow(a * b + c)
+        return self._sum_of_parts(a, b, c)
+
+    def _wide(self, x: Value) -> Value:
+        return x.wide if x.wide is not None else self.cast("fpext", x, "double")
+
+    def _narrow(self, x: Value) -> Value:
+        narrow = self.cast("fptrunc", x, "float")
+        narrow.wide = None if self.rounds else x
+        return narrow
+
+    def _sum_of_parts(self, a: Value, b: Value, c: Value) -> Value:
+        """a * b + c of doubles: the product and the sum with what their rounding leaves out, exact
+        but for its last bits (Dekker: A floating-point technique for extending the available
+        precision, 1971; Knuth's sum of two)."""
+        large = self.abs(c).gt(2.0**900)  # or the product overflows where the sum does not
+        b, c = (x * self.select(large, self.constant(2.0**-64, "double"), 1.0) for x in (b, c))
+        product = a * b
+        (a_high, a_low), (b_high, b_low) = (self._halves(x) for x in (a, b))
+        lost = a_high * b_high - product + a_high * b_low + a_low * b_high + a_low * b_low
+        total = product + c
+        other = total - product
+        lost = lost + ((product - (total - other)) + (c - other))
+        whole = total + lost
+        whole = self.select(self.abs(whole).lt(math.inf), whole, total)
+        return whole * self.select(large, self.constant(2.0**64, "double"), 1.0)
+
+    def _halves(self, x: Value) -> tuple[Value, Value]:
+        """A double as the sum of two of 26 digits."""
+        rounded = (self.bits(x) + (1 << 26)) & -(1 << 27)
+        high = self.cast("bitcast", rounded, "double")
+        return high, x - high
 
     def abs(self, x: Value) -> Value:
         return self.call("fabs", x.kind, x)
@@ -283,6 +330,12 @@ class Emitter:
         Long ones are paired up (G. Estrin, 1960) until Horner's chain is short: the iterations of
         a loop do not overlap enough to hide a long one.
         """
+        if not self.fused and x.kind == "float":
+            wide = self._wide(x)
+            total: Value = self.constant(coefficients[-1], "double")
+            for one in reversed(coefficients[:-1]):
+                total = total * wide + one
+            return self._narrow(total)
         row: list[Value | float] = list(coefficients)
         while len(row) > 7:
             odd = len(row) % 2

@@ -138,7 +138,7 @@ def _pow_everywhere(e: Emitter) -> str:
 
 def pow(e: Emitter, x: Value, y: Value) -> Value:
     """x^y; a lane whose x is not positive, or that comes near overflow, takes the long way."""
-    f = e.format
+    f, e.rounds = e.format, True
     n, m = split_bits(e, x, math.sqrt(0.5))
     shifted, r = _exponent(e, n, m, y)
     k = e.bits(shifted)

@@ -152,7 +152,7 @@ class ModuleBuilder(Recursive):
         function = vector_math.function_name(name, dtype)
         if function not in self.math_defined:
             self.math_defined.add(function)
-            text, lines = vector_math.definition(name, dtype)
+            text, lines = vector_math.definition(name, dtype, self.target.has_fma)
             self.definitions.append(text)
             for line in sorted(lines):
                 self.declare(line)

@@ -22,6 +22,7 @@ from .machine import (
 )
 
 CHAINS = 4  # vectors that are added to in turns
+LEAST_LANES = 4  # of vectors along a short run
 SHORT_SUM = 4  # vectors along the reduction of a product that pay for adding the lanes of one
 
 
@@ -150,10 +151,12 @@ def _rows(
 def in_lanes(
     s: Schedule, red: Tensor, k: IterVar, size: int, machine: Machine, name: str
 ) -> Stage | None:
-    """Reduce along `k` of `size` steps, a run in memory, into the lanes of some vectors first;
-    their stage, None where the run is no longer than a vector."""
+    """Reduce along `k` of `size` steps, a run in memory, into the lanes of some vectors first,
+    of half a run or more; their stage, None where the run is too short for that."""
     lanes = _lanes(red, machine)
-    if size <= lanes:
+    while size < lanes:
+        lanes //= 2
+    if lanes < LEAST_LANES:
         return None
     most = max(1, size // (4 * lanes))
     chains = nearby(CHAINS if most >= CHAINS else 1, 1, 2, 4, 8, most=most)

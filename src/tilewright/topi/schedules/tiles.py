@@ -387,9 +387,9 @@ def _in_groups(stage: Stage, steps: list[IterVar], groups: Groups) -> tuple[list
 
 
 def vectors(stage: Stage, machine: Machine) -> None:
-    """Cut the last axis of a stage into vectors, where it is that long."""
+    """Cut the last axis of a stage into vectors, or make it one that is shorter."""
     lanes = machine.lanes(stage.op.output_dtype(0))
     last = stage.op.axis[-1] if stage.op.axis else None
-    if last is not None and lanes > 1 and extent_of(last) >= lanes:
+    if last is not None and lanes > 1 and extent_of(last) > 1:
         _, lane = stage.split(last, factor=lanes)
         stage.vectorize(lane)
