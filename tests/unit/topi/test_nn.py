@@ -12,7 +12,7 @@ from tests.unit.topi.run import check, floats
 from tilewright import te, topi
 from tilewright.base.dtype import parse
 from tilewright.base.errors import TilewrightError
-from tilewright.loopir.visit import children
+from tilewright.loopir.visit import children, walk
 from tilewright.topi import nn
 
 Array = np.ndarray[Any, Any]
@@ -244,7 +244,7 @@ def test_products(m: int, n: int, k: int) -> None:
         check(nn.dense_packed, [a, packed], c.reshape(m, n // 16, 16))
 
 
-@pytest.mark.parametrize("shape", [(1, 1000), (5,), (3, 1), (2, 33, 7)])
+@pytest.mark.parametrize("shape", [(1, 1000), (5,), (3, 1), (2, 33, 7), (9, 12), (6, 16), (4, 3)])
 def test_softmax(shape: Any) -> None:
     x = floats(*shape, low=-30, high=30)
     for axis in range(-1, len(shape)):
@@ -275,6 +275,22 @@ def test_softmax_computes_each_exponential_once(axis: int) -> None:
 
     visit(func.body, 1)
     assert sum(steps) == 16 * 32 * 48
+
+
+@pytest.mark.parametrize("n", [3, 8, 12, 15, 16])
+@pytest.mark.parametrize("kind", ["softmax", "sum"])
+def test_rows_shorter_than_a_vector_are_vectors(kind: str, n: int) -> None:
+    x = te.placeholder((64, n), "float32", "x")
+    with tw.target.Target("llvm -mcpu=skylake-avx512") as target:
+        out = nn.softmax(x) if kind == "softmax" else topi.sum(x, axis=1)
+        func = tw.lower(topi.default_schedule(out, target), [x, out], simple_mode=True)["main"]
+    found = [e for e in walk(func.body) if isinstance(e, tw.tir.Call) and e.op.name == "tir.exp"]
+    assert [parse(e.dtype).lanes for e in found] == ([n] if kind == "softmax" else [])
+    loads = [
+        e for e in walk(func.body) if isinstance(e, tw.tir.BufferLoad) and e.buffer.name == "x"
+    ]
+    # a run's lanes are half of it or more, of four at least
+    assert max(parse(e.dtype).lanes for e in loads) > n // 2 or n < 4
 
 
 def test_activations() -> None:
