@@ -132,6 +132,16 @@ def test_arg_reduce_finds_the_first(name: str, axis: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize("n", [3, 4, 7, 12, 16, 37, 200, 1000])
+def test_arg_reduce_of_rows_of_any_length(name: str, n: int) -> None:
+    """Ties go to the first, a NaN is above all, whichever lane of a vector has it."""
+    x = ints(9, n, low=0, high=3).astype(np.float32)
+    x[4, n // 2] = x[5, n - 1] = x[5, n // 3] = np.nan
+    x[6] = np.inf if name == "argmin" else -np.inf
+    check(lambda t: getattr(topi, name)(t, 1), [x], getattr(np, name)(x, 1).astype(np.int32))
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
 @pytest.mark.parametrize("axis", [None, (0, 2), (1, 2)])
 def test_arg_reduce_of_several_dimensions(name: str, axis: Any) -> None:
     x = ints(3, 4, 5, low=0, high=9)

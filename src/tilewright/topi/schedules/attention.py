@@ -94,17 +94,15 @@ def _softmax_at(s: Schedule, place: tuple[Stage, IterVar], powers: Stage, machin
     for name, at in (("T_largest", (powers, powers.op.axis[-2])), ("T_total", place)):
         stage = _stage(s, name)
         at = place if place[0].op.name == "T_online" else at
-        lanes = _in_lanes(s, stage, machine)
-        stage.compute_at(*at)
-        if lanes is not None:
-            lanes.compute_at(*at)
+        for x in (*_in_lanes(s, stage, machine), stage):
+            x.compute_at(*at)
     vectors(powers, machine)
 
 
-def _in_lanes(s: Schedule, stage: Stage, machine: Machine) -> Stage | None:
+def _in_lanes(s: Schedule, stage: Stage, machine: Machine) -> list[Stage]:
     result, k = stage.op.output(0), stage.op.reduce_axis[-1]
     if not row_run(result):
-        return None
+        return []
     return in_lanes(s, result, k, extent_of(k), machine, stage.op.name)
 
 
@@ -120,8 +118,7 @@ def _scores_at(
     seen.compute_at(*place)
     result = scores.op.output(0)
     if few:
-        lanes = _in_lanes(s, scores, machine)
-        if lanes is not None:
+        for lanes in _in_lanes(s, scores, machine):
             lanes.compute_at(*place)
         if seen is not scores:
             scores.compute_at(*place)

@@ -143,28 +143,42 @@ def _rows(
     if head is None:
         return
     parallel_if(s[out], head, work, PARALLEL_STEPS, machine)
-    for stage in (partial, s[red] if red.op is not out.op else None):
-        if stage is not None:
-            stage.compute_at(s[out], head)
+    for stage in (*partial, *([s[red]] if red.op is not out.op else [])):
+        stage.compute_at(s[out], head)
 
 
 def in_lanes(
     s: Schedule, red: Tensor, k: IterVar, size: int, machine: Machine, name: str
-) -> Stage | None:
+) -> list[Stage]:
     """Reduce along `k` of `size` steps, a run in memory, into the lanes of some vectors first,
-    of half a run or more; their stage, None where the run is too short for that."""
+    of half a run or more, and of several outputs those into fewer; their stages, in order. None
+    where the run is too short for that."""
     lanes = _lanes(red, machine)
     while size < lanes:
         lanes //= 2
     if lanes < LEAST_LANES:
-        return None
+        return []
     most = max(1, size // (4 * lanes))
     chains = nearby(CHAINS if most >= CHAINS else 1, 1, 2, 4, 8, most=most)
     width = lanes * machine.choose(name, "chains", chains)[0]
+    if red.op.num_outputs == 1:
+        stage = _partial(s, red, k, width, lanes)
+        s[red].pragma(s[red].op.reduce_axis[0], "tree_reduce")
+        return [stage]
+    # several outputs have no tree: vectors become one, and that a shorter one
+    stages = [_partial(s, red, k, width, lanes)]
+    for fewer in (lanes, LEAST_LANES):
+        if fewer < width:
+            stages.append(_partial(s, red, s[red].op.reduce_axis[0], fewer, fewer))
+            width = fewer
+    return stages
+
+
+def _partial(s: Schedule, red: Tensor, k: IterVar, width: int, lanes: int) -> Stage:
+    """The stage of `width` results, in vectors of `lanes`, of what is left to be reduced."""
     _, lane = s[red].split(k, factor=width)
     parts = s.rfactor(red, lane, len(red.op.axis))
     stage = s[parts[0] if isinstance(parts, list) else parts]
-    s[red].pragma(s[red].op.reduce_axis[0], "tree_reduce")
     *data, lane = stage.op.axis
     several, one = stage.split(lane, factor=lanes)
     stage.reorder(*data, *stage.op.reduce_axis, several, one)

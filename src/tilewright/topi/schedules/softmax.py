@@ -62,8 +62,7 @@ def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
             continue
         if stage.op.reduce_axis and row_run(stage.op.output(0)) == 1:
             k = stage.op.reduce_axis[-1]
-            lanes = in_lanes(s, stage.op.output(0), k, extent_of(k), machine, stage.op.name)
-            if lanes is not None:
+            for lanes in in_lanes(s, stage.op.output(0), k, extent_of(k), machine, stage.op.name):
                 lanes.compute_at(s[out], rows)
         stage.compute_at(s[out], rows)
         if not stage.op.reduce_axis:
