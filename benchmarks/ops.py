@@ -227,7 +227,8 @@ def select(found: list[Case], wanted: str) -> list[Case]:
     return whole or [c for c in found if any(p in c.name for p in parts)]
 
 
-def main() -> int:
+def arguments() -> argparse.ArgumentParser:
+    """The command's options."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=200, help="measurements a case; 0: untuned")
     parser.add_argument("--batch", type=int, default=1)
@@ -249,6 +250,11 @@ def main() -> int:
     parser.add_argument("--set", choices=SETS, default="suite")
     parser.add_argument("--seed", type=int, default=0, help="of --set odd and --draw")
     parser.add_argument("--draw", type=int, help="so many of the cases, taken by the seed")
+    return parser
+
+
+def main() -> int:
+    parser = arguments()
     options = parser.parse_args()
     if options.set == "odd":
         options.set = f"odd:{options.seed}"

@@ -90,11 +90,7 @@ def operator(case: Any, batch: int, given: Namespace, figure: int) -> Row:
         records = Path(folder) / "winner.json"
         result = A.MeasureResult((row["seconds"][WHOLE],), 0, "", 0.0, 0.0)
         A.save_records(records, [A.MeasureInput(best.task, best.state)], [result])
-        how = Namespace(
-            records=str(records), threads=THREADS, peers_only=False, algorithm_error=0.0, trials=0,
-            batch=batch, set="suite", rounds=given.rounds, seconds=0.25,
-        )  # fmt: skip
-        comparison = ops.Comparison(how, Path(folder))
+        comparison = ops.Comparison(beside_libraries(records, batch, given.rounds), Path(folder))
         try:
             beside = comparison.row(case)
         finally:
@@ -102,6 +98,19 @@ def operator(case: Any, batch: int, given: Namespace, figure: int) -> Row:
     scale = (beside["tuned_s"] or row["seconds"][WHOLE]) / row["seconds"][WHOLE]
     ours = {n: s * scale if s else s for n, s in row["seconds"].items()}
     return {**row, "seconds": {**ours, **beside["peers_s"]}, "libraries_failed": beside["failed"]}
+
+
+def beside_libraries(records: Path, batch: int, rounds: int) -> Namespace:
+    """Options of benchmarks.ops: a winner that is known, beside the libraries."""
+    fixed = ["--trials=0", "--algorithm-error=0", f"--threads={THREADS}"]
+    own = [f"--records={records}", f"--batch={batch}", f"--rounds={rounds}"]
+    return ops.arguments().parse_args([*fixed, *own])
+
+
+def networks_beside(records: Path, trials: int, rounds: int) -> Namespace:
+    """Options of benchmarks.networks: so many measurements first."""
+    own = [f"--records={records}", f"--trials={trials}", f"--rounds={rounds}"]
+    return networks.arguments().parse_args([f"--threads={THREADS}", *own])
 
 
 def operators(given: Namespace, figure: int) -> Iterator[Item]:
@@ -141,10 +150,8 @@ def network(name: str, given: Namespace, folder: Path) -> Row:
     try:
         tasks, weights = A.extract_tasks(str(made(name, folder)), "llvm")
         row |= {"tasks": len(tasks), "kernels": sum(weights)}
-        records = str(given.records or folder / "networks.db")
-        how = Namespace(threads=THREADS, rounds=given.rounds, seconds=1.0, records=records,
-                        trials=row["trials"], prepare=False, profile=False)  # fmt: skip
-        row |= networks.measure(name, folder, how)
+        records = given.records or folder / "networks.db"
+        row |= networks.measure(name, folder, networks_beside(records, row["trials"], given.rounds))
     except (TilewrightError, subprocess.CalledProcessError) as problem:
         row["failed"] = str(problem)
     return row
