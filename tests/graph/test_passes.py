@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tilewright
 from tilewright.base import config
 from tilewright.base.aligned import ALIGNMENT
 from tilewright.base.dtype import parse
@@ -182,7 +183,39 @@ def test_few_channels_fill_up_the_groups_of_a_dot_product(channels: int) -> None
     assert packed[3:] == {3: (3, 1, 16, 4), 8: (3, 2, 16, 4), 17: (3, 1, 16)}[channels]
 
 
-def test_grouped_convolutions_stay_plain() -> None:
+@pytest.mark.parametrize(
+    ("filters", "channels", "groups"), [(32, 32, 2), (96, 48, 3), (32, 64, 2), (64, 64, 2)]
+)
+def test_groups_of_whole_blocks_are_blocked(filters: int, channels: int, groups: int) -> None:
+    b, x, y = conv_net(channels, 16)
+    weight = b.constant(floats(filters, channels // groups, 3, 3) / 16, "grouped")
+    y = b.add("conv2d", [y, weight], "g", **{**CONV, "groups": groups, "strides": (2, 1)})
+    y = b.add("relu", [y], "y")
+    graph = Graph("g", [x], [y], b.nodes)
+    changed = check_same(graph, lambda g: block_channels(g, 16))
+    assert ops(changed) == ["pack_channels", "conv_nchwc", "conv_nchwc", "relu", "unpack_channels"]
+    data = floats(*x.shape)
+    (wanted,) = results(graph, [data])
+    for target in ("llvm", "llvm -mcpu=haswell", "llvm -mcpu=x86-64-v2"):
+        got = tilewright.compile(copy_graph(graph), target)(data)
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_groups_of_bytes_are_blocked_for_dot_products() -> None:
+    b = Builder(17)
+    x = Value("x", (2, 32, 9, 8), "uint8")
+    weight = b.constant(RNG.integers(-128, 128, (32, 16, 3, 3), "int8"), "w")
+    y = b.add("conv2d", [x, weight], "y", **{**CONV, "groups": 2, "out_dtype": "int32"})
+    graph = Graph("g", [x], [y], b.nodes)
+    dots = Target("llvm -mcpu=icelake-server").capabilities.dots
+    changed = block_channels(copy_graph(graph), 16, dots)
+    inputs = [RNG.integers(0, 256, x.shape, "uint8")]
+    (wanted,), (got,) = results(graph, inputs), results(changed, inputs)
+    np.testing.assert_array_equal(got, wanted)
+    assert next(n for n in changed.nodes if n.op == "conv_nchwc").inputs[1].shape[-1] == 4
+
+
+def test_groups_of_less_than_a_block_stay_plain() -> None:
     b = Builder(17)
     x = Value("x", (1, 16, 5, 5), "float32")
     weight = b.constant(floats(16, 2, 3, 3), "w")

@@ -73,7 +73,7 @@ def _conv2d(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
 
 
 def _conv_nchwc(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
-    how = (a["strides"], a["padding"], a["dilation"], a.get("out_dtype"))
+    how = (a["strides"], a["padding"], a["dilation"], a.get("out_dtype"), a.get("groups", 1))
     return nn.conv_nchwc(t[0], t[1], *how)
 
 

@@ -97,8 +97,10 @@ class _Blocker(Laying):
         filters, channels = kernel.shape[:2]
         if node.attrs["groups"] == filters == data.shape[1] > 1 and channels == 1:
             return self._depthwise(node)
-        if node.attrs["groups"] != 1 or kernel.data is None:
+        if kernel.data is None:
             return False
+        if node.attrs["groups"] != 1:
+            return self._grouped(node)
         if filters <= self.few and data in self.laid:
             return self._few(node)
         if filters + -filters % self.block > MOST_WASTE * filters:
@@ -106,20 +108,38 @@ class _Blocker(Laying):
         whole = channels % self.block == 0 or data in self.laid
         weights = in_whole_blocks(kernel.data, 0, self.block)
         weights = in_whole_blocks(weights, 1, self.block) if whole else weights
-        sums = str(node.attrs.get("out_dtype", data.dtype))
-        dot = next((d for d in self.dots if d.takes(data.dtype, kernel.dtype, sums)), None)
-        terms = dot.terms if dot is not None and self.block % dot.lanes == 0 else 1
+        terms = self._terms(node)
         filled = channels + -channels % terms  # few channels: groups are filled up with zeros
         inner = self.block if whole else filled if terms > 1 and filled <= self.block else 1
-        terms = terms if inner % terms == 0 else 1
         if not whole and inner > 1:
             data, weights = self._filled(data, inner), in_whole_blocks(weights, 1, inner)
+        return self._in_blocks(node, self._packed(data, inner), weights, inner, terms)
+
+    def _terms(self, node: Node) -> int:
+        """Neighbouring channels that an instruction multiplies and adds up."""
+        data, kernel = node.inputs
+        sums = str(node.attrs.get("out_dtype", data.dtype))
+        dot = next((d for d in self.dots if d.takes(data.dtype, kernel.dtype, sums)), None)
+        return dot.terms if dot is not None and self.block % dot.lanes == 0 else 1
+
+    def _grouped(self, node: Node) -> bool:
+        """A convolution in groups of whole blocks of channels, to whole blocks of filters."""
+        data, kernel = node.inputs
+        filters, channels = kernel.shape[:2]
+        if channels % self.block or filters // node.attrs["groups"] % self.block:
+            return False
+        assert kernel.data is not None
+        source, terms = self._packed(data, self.block), self._terms(node)
+        return self._in_blocks(node, source, kernel.data, self.block, terms)
+
+    def _in_blocks(self, node: Node, source: Value, weights: Array, inner: int, terms: int) -> bool:
+        """A convolution of data in blocks of `inner` channels, with weights of whole blocks."""
+        terms = terms if inner % terms == 0 else 1
         attrs = {"in_block": inner, "out_block": self.block, "terms": terms}
-        padded = constant(kernel.name, weights)
-        packed = constant(kernel.name + ".packed", evaluate("pack_kernel", [padded], attrs))
-        keep = {k: v for k, v in node.attrs.items() if k != "groups"}
-        source = self._packed(data, inner)
-        return self.replace(node, [source, packed], keep, "conv_nchwc")
+        name = node.inputs[1].name
+        padded = constant(name, weights)
+        packed = constant(name + ".packed", evaluate("pack_kernel", [padded], attrs))
+        return self.replace(node, [source, packed], node.attrs, "conv_nchwc")
 
     def _few(self, node: Node) -> bool:
         """A convolution of laid data whose filters are one block; what it makes is plain."""
@@ -131,8 +151,8 @@ class _Blocker(Laying):
         weights = constant(kernel.name, in_whole_blocks(kernel.data, 1, self.block))
         attrs = {"in_block": self.block, "out_block": filters, "terms": 1}
         packed = constant(kernel.name + ".packed", evaluate("pack_kernel", [weights], attrs))
-        keep = {k: v for k, v in node.attrs.items() if k != "groups"}
-        out = self.emit("conv_nchwc", [self.laid[data], packed], node.name + ".block", keep)
+        how = dict(node.attrs)
+        out = self.emit("conv_nchwc", [self.laid[data], packed], node.name + ".block", how)
         unpacked: dict[str, object] = {"channels": filters}
         self.nodes.append(Node("unpack_channels", node.name, [out], [node.output], unpacked))
         return True

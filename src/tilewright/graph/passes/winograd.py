@@ -28,7 +28,7 @@ def winograd(graph: Graph) -> Graph:
 
 
 def _is_eligible(node: Node) -> bool:
-    if node.op != "conv_nchwc":
+    if node.op != "conv_nchwc" or node.attrs.get("groups", 1) > 1:
         return False
     data, kernel = node.inputs
     rank = len(node.attrs["strides"])

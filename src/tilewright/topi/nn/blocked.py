@@ -41,30 +41,16 @@ def conv_nchwc(
     padding: Numbers = (0, 0, 0, 0),
     dilation: Numbers = (1, 1),
     out_dtype: str | None = None,
+    groups: int = 1,
 ) -> Tensor:
-    """Convolution with blocked channels.
+    """Convolution with blocked channels, in groups of whole blocks.
 
-    data (N, C / b, ..., b), kernel (F / f, C / b, ..., b, f) as `pack_kernel` makes it, or with
-    groups of channels innermost, (F / f, C / b, ..., b / t, f, t); padding in front of each
-    dimension, then behind each. Returns (N, F / f, ..., f) of `out_dtype` (default: of data).
-    Raises TilewrightError where data and kernel have not the same channels.
+    data (N, C / b, ..., b), kernel (F / f, C / groups / b, ..., b, f) as `pack_kernel` makes it, or
+    with neighbouring channels innermost, (F / f, C / groups / b, ..., b / t, f, t); padding in
+    front of each dimension, then behind each. Returns (N, F / f, ..., f) of `out_dtype` (default: of
+    data). Raises TilewrightError where data and kernel have not the same channels, or the blocks of
+    filters do not divide into groups.
     """
-    names = f"conv{data.ndim - 3}d_nchwc", "conv_nchwc"
-    return conv_in_blocks(data, kernel, strides, padding, dilation, out_dtype, 1, *names)
-
-
-def conv_in_blocks(
-    data: Tensor,
-    kernel: Tensor,
-    strides: Numbers,
-    padding: Numbers,
-    dilation: Numbers,
-    out_dtype: str | None,
-    groups: int,
-    name: str,
-    tag: str,
-) -> Tensor:
-    """As conv_nchwc, in groups of whole blocks of channels: kernel (F / f, C / groups / b, ...)."""
     n, co, *size, cb = data.shape
     rank = len(size)
     fo, own, *window = kernel.shape[: 2 + rank]
@@ -72,6 +58,8 @@ def conv_in_blocks(
     terms = inner[0] if inner else 1
     if (const_int(co), const_int(cb)) != (const_int(own * groups), const_int(cb2 * terms)):
         raise TilewrightError(f"convolution: channels of data {data} and kernel {kernel} differ")
+    if groups > 1 and (const_int(fo) or 0) % groups:
+        raise TilewrightError(f"convolution: blocks of {data!r} and {kernel!r} form no groups")
     dtype = out_dtype or data.dtype
     rco, rci = reduce_axis((0, own), "rco"), reduce_axis((0, cb), "rci")
     w = _windows(data, window, strides, padding, dilation)
@@ -85,7 +73,8 @@ def conv_in_blocks(
         product = cast(dtype, w.padded(*index)) * cast(dtype, weight)
         return reduce_sum(product, axis=[rco, *w.taps, rci])
 
-    result: Tensor = compute((n, fo, *w.extents, fb), element, name, tag)
+    name = f"conv{rank}d_nchwc"
+    result: Tensor = compute((n, fo, *w.extents, fb), element, name, "conv_nchwc")
     return result
 
 

@@ -12,7 +12,7 @@ from ...tensor.tensor import Tensor
 from ..elemwise import unary
 from ..transform import pack_channels, unpack_channels
 from ..utils import get_const_int, of_rank, simplify
-from .blocked import conv_in_blocks, conv_nchwc
+from .blocked import conv_nchwc
 from .depthwise import check_blocks
 from .utils import get_pad_tuple, several
 
@@ -34,11 +34,7 @@ def _in_blocks(
     reach = [simplify((k - 1) * d + 1) for k, d in zip(kernel.shape[2:4], steps)]
     how = (several(stride, 2), list(get_pad_tuple(padding, reach)), steps, out_dtype)
     chunks, own = get_const_int(data.shape[1]), get_const_int(kernel.shape[1])
-    if chunks == own:
-        return conv_nchwc(data, kernel, *how)
-    if chunks % own or get_const_int(kernel.shape[0]) % (chunks // own):
-        raise TilewrightError(f"convolution: blocks of {data!r} and {kernel!r} form no groups")
-    return conv_in_blocks(data, kernel, *how, chunks // own, "conv2d_NCHWc", "conv2d_NCHWc")
+    return conv_nchwc(data, kernel, *how, max(1, chunks // own))
 
 
 @of_rank(data=5)

@@ -34,6 +34,7 @@ from .machine import (
     largest_divisor,
     nearby,
     parallel_if,
+    size_of,
     work_of,
 )
 from .matmul import schedule_contraction
@@ -77,7 +78,9 @@ def schedule_conv_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machine
     if conv.op is out.op:
         conv = s.cache_write(out, "local")
     _, chunks, *size, _ = (extent_of(a) for a in s[out].op.axis)
-    tiles = blocked_tiles(size[-1] or 1, chunks or 1, vectors, machine.working)
+    # the blocks of filters of a tile read the same data
+    alone = chunks // _groups_of_blocks(s[conv].op)
+    tiles = blocked_tiles(size[-1] or 1, alone or 1, vectors, machine.working)
     columns, group = machine.choose(name, "tile", tiles)
 
     n, fo, *outer, ow, fi = s[out].op.axis
@@ -105,6 +108,12 @@ def schedule_conv_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machine
     _schedule_sums(s[conv], part, columns, groups)
     tap = s[conv].op.reduce_axis[-2] if groups is None else None
     _read_padding(s, s[conv], machine, tap, size[-1] == columns)
+
+
+def _groups_of_blocks(conv: Any) -> int:
+    """Groups of blocks of channels, each of which has filters of its own."""
+    data = next(t for t in conv.input_tensors if t.ndim == len(conv.axis))
+    return max(1, size_of(data.shape[1]) // max(1, extent_of(conv.reduce_axis[0])))
 
 
 def _schedule_sums(stage: Any, part: int, columns: int, groups: Groups | None) -> None:
