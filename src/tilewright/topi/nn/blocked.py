@@ -47,9 +47,9 @@ def conv_nchwc(
 
     data (N, C / b, ..., b), kernel (F / f, C / groups / b, ..., b, f) as `pack_kernel` makes it, or
     with neighbouring channels innermost, (F / f, C / groups / b, ..., b / t, f, t); padding in
-    front of each dimension, then behind each. Returns (N, F / f, ..., f) of `out_dtype` (default: of
-    data). Raises TilewrightError where data and kernel have not the same channels, or the blocks of
-    filters do not divide into groups.
+    front of each dimension, then behind each. Returns (N, F / f, ..., f) of `out_dtype` (default:
+    of data). Raises TilewrightError where data and kernel have not the same channels, or the blocks
+    of filters do not divide into groups.
     """
     n, co, *size, cb = data.shape
     rank = len(size)
