@@ -61,6 +61,42 @@ def test_transposes_with_what_is_around_them() -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+@pytest.mark.parametrize(
+    "channels, block, size",
+    [(64, 16, (14, 14)), (30, 16, (9, 8)), (21, 8, (40, 33)), (48, 48, (70,)), (70, 32, (3, 5, 7)),
+     (16, 16, (1, 3)), (5, 8, (33, 9))],
+)  # fmt: skip
+def test_blocks_of_channels_to_planes(
+    channels: int, block: int, size: tuple[int, ...], dtype: str
+) -> None:
+    x = ints(2, -(-channels // block), *size, block, dtype=dtype)
+    planes = np.moveaxis(x, -1, 2).reshape(2, -1, *size)[:, :channels]
+    check(lambda t: topi.unpack_channels(t, channels), [x], planes)
+
+
+def test_blocks_of_channels_are_turned_in_registers() -> None:
+    text = text_of(lambda t: topi.unpack_channels(t, 64), (1, 4, 14, 14, 16))
+    assert "_turned" in text
+
+
+def test_other_digits_of_an_axis() -> None:
+    """Channels that are dealt out, in two steps too, and by digits that do not divide."""
+    x, y, z = floats(2, 60, 40), floats(2, 40, 60), floats(2, 40, 70)
+
+    def read(made: Any) -> Any:
+        return lambda t: te.compute(x.shape, lambda *i: made(t, *i), tag="injective")
+
+    dealt = x.reshape(2, 4, 15, 40).swapaxes(1, 2).reshape(2, 60, 40)
+    check(read(lambda t, n, c, i: t[n, c % 4 * 15 + c // 4, i]), [x], dealt)
+    turned = y.reshape(2, 40, 3, 4, 5).transpose(0, 4, 3, 2, 1).reshape(2, 60, 40)
+    check(read(lambda t, n, c, i: t[n, i, c % 3 * 20 + c // 3 % 4 * 5 + c // 12]), [y], turned)
+    c = np.arange(60)
+    mixed = z[:, :, c % 7 * 10 + c // 7] + z[:, :, c % 5]
+    made = lambda t, n, c, i: t[n, i, c % 7 * 10 + c // 7] + t[n, i, c % 5]  # noqa: E731
+    check(read(made), [z], mixed.swapaxes(1, 2))
+
+
 @pytest.mark.parametrize("inner", [1, 2, 3, 5, 7, 9])
 def test_short_rows_are_repeated_in_whole_vectors(inner: int) -> None:
     x = floats(29, 1, inner)

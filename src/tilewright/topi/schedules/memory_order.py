@@ -4,25 +4,28 @@ Neighbouring axes that are one run in all that is read and written are one loop.
 writes rows of memory and reads columns of it, as a transpose does, each element along the last axis
 comes from another line of the cache: lines are fetched as often as they have elements, unless the
 axis along which they lie is near. Both axes are cut into tiles of whole lines, and these into
-squares of vectors, which lowering turns in registers (lowering/turn_loads.py).
+squares of vectors, which lowering turns in registers (lowering/turn_loads.py). So it is where
+blocks of channels become planes: the axis of channels is cut into the digits that are read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import prod
 from typing import Any
 
 from ...arith import Analyzer, detect_linear_equation
 from ...base.dtype import parse
-from ...loopir.expr import PrimExpr, Var, const, const_int
-from ...loopir.iter import IterVar, ProducerLoad
+from ...loopir.expr import FloorDiv, FloorMod, PrimExpr, Var, const, const_int
+from ...loopir.iter import IterVar, ProducerLoad, Range
 from ...loopir.subst import substitute
-from ...loopir.visit import CHILDREN, free_vars
+from ...loopir.visit import CHILDREN, free_vars, walk
 from ...schedule.api import Stage
 from ...schedule.auto_inline import is_injective
 from ...schedule.state import INLINE
+from ...tensor.op import domain
 from ...tensor.tensor import Tensor
 from .machine import LINE, PIECES, Machine, extent_of
 
@@ -104,8 +107,21 @@ class Run:
 
 def runs_of(stage: Stage, axes: Sequence[IterVar]) -> tuple[list[Run], int | None]:
     """The axes, neighbours together that are one run in all that is read and written; and which of
-    these some input lies along that is not read in order of the last one, None for none."""
+    these some input lies along that is not read in order of the last one, None for none. To find
+    one, axes are cut into the digits that something is read by."""
     uses = uses_of(stage)
+    runs, across = _runs(axes, uses)
+    if across is None:
+        digits = digits_of(axes, uses)
+        if digits.table:
+            finer, across = _runs(digits.axes, digits.uses(uses))
+            if across is not None:
+                loops = digits.split(stage)
+                return [replace(r, axes=[loops[a] for a in r.axes]) for r in finer], across
+    return runs, across
+
+
+def _runs(axes: Sequence[IterVar], uses: Uses) -> tuple[list[Run], int | None]:
     known = [steps_of(t, indices, axes) for t, indices in uses.reads]
     table = [n for n in known if n is not None]
     runs: list[Run] = []
@@ -121,6 +137,70 @@ def runs_of(stage: Stage, axes: Sequence[IterVar]) -> tuple[list[Run], int | Non
         if abs(step) > 1 and ones:
             return runs, ones[0]
     return runs, None
+
+
+@dataclass
+class Digits:
+    """Axes, some of them cut: `table` says what those are, of the variables of what they are cut
+    into, `places` at which multiples of the last digit."""
+
+    axes: list[IterVar] = field(default_factory=list)
+    table: dict[Var, PrimExpr] = field(default_factory=dict)
+    places: dict[IterVar, tuple[list[int], list[IterVar]]] = field(default_factory=dict)
+
+    def uses(self, uses: Uses) -> Uses:
+        """The uses of these axes, for those of the ones that were cut."""
+        found = Uses(bare=uses.bare)
+        for t, indices in uses.reads:
+            found.reads.append((t, [substitute(i, self.table) for i in indices]))
+        return found
+
+    def split(self, stage: Stage) -> dict[IterVar, IterVar]:
+        """The loops of a stage for these axes, after it is split so."""
+        loops = {a: a for a in self.axes}
+        for axis, (places, digits) in self.places.items():
+            rest = axis
+            for place, digit in zip(places, digits):
+                loops[digit], rest = stage.split(rest, factor=place)
+            loops[digits[-1]] = rest
+        return loops
+
+
+def digits_of(axes: Sequence[IterVar], uses: Uses) -> Digits:
+    """The axes but for the last one cut where something is read at v // k or v % k, k a constant,
+    and a multiple of the next smaller one."""
+    cuts: dict[Var, set[int]] = {}
+    for e in (x for _, at in uses.reads for i in at for x in walk(i)):
+        if type(e) not in (FloorDiv, FloorMod):
+            continue
+        inner, size, below = e.a, const_int(e.b) or 0, 1
+        if type(e) is FloorMod and type(inner) is FloorDiv:
+            inner, below = inner.a, const_int(inner.b) or 0
+        if type(inner) is Var:
+            cuts.setdefault(inner, set()).update((below, below * size))
+    found = Digits()
+    for axis in axes:
+        left = const_int(domain(axis).extent) or 0
+        places = sorted((k for k in cuts.get(axis.var, ()) if k < left), reverse=True)
+        places = places if places and places[-1] else []  # a place that is not known
+        places = [k for k in places if k > 1]
+        if axis is axes[-1] or any(high % low for high, low in pairwise(places)):
+            places = []
+        if not places:
+            found.axes.append(axis)
+            continue
+        digits = []
+        for step, place in zip([left, *places], [*places, 1]):
+            extent = const(-(-step // place), axis.var.dtype)
+            dom = Range.from_min_extent(const(0, axis.var.dtype), extent)
+            digits.append(IterVar(dom, axis.var.name, IterVar.DataPar))
+        value: Any = digits[-1].var
+        for digit, place in zip(digits, places):
+            value = value + digit.var * place
+        found.table[axis.var] = value
+        found.places[axis] = (places, digits)
+        found.axes += digits
+    return found
 
 
 def in_squares(
