@@ -215,6 +215,45 @@ def test_groups_of_bytes_are_blocked_for_dot_products() -> None:
     assert next(n for n in changed.nodes if n.op == "conv_nchwc").inputs[1].shape[-1] == 4
 
 
+MOVES: list[tuple[str, dict[str, Any], bool]] = [
+    ("pad", {"before": [0, 0, 1, 0], "after": [0, 0, 2, 3], "value": 2.0}, True),
+    ("pad", {"before": [1, 0, 0, 0], "after": [0, 0, 0, 1], "value": 0}, True),
+    ("pad", {"before": [0, 1, 0, 0], "after": [0, -1, 0, 0], "value": 0}, False),
+    ("pad", {"before": [0, 0, 1, 0], "after": [0, 0, 0, 0], "value": float("inf")}, False),
+    ("mirror_pad", {"before": [0, 0, 2, 1], "after": [0, 0, 1, 2], "mode": "REFLECT"}, True),
+    ("slice", {"begin": [0, 0, 1, 0], "end": [1, 30, 5, 6], "strides": [1, 1, 2, 1]}, True),
+    ("slice", {"begin": [0, 0, 4, 0], "end": [1, 30, -1, 6], "strides": [1, 1, -1, 1]}, True),
+    ("slice", {"begin": [0, 29, 0, 0], "end": [1, -1, 5, 6], "strides": [1, -1, 1, 1]}, False),
+    ("slice", {"begin": [0, 3, 0, 0], "end": [1, 20, 5, 6], "strides": [1, 1, 1, 1]}, False),
+    ("take", {"axis": 2}, True),
+    ("take", {"axis": -1}, True),
+    ("take", {"axis": 1}, False),
+    ("resample", {"axis": 3}, True),
+    ("resample", {"axis": 1}, False),
+]
+
+
+@pytest.mark.parametrize(("op", "attrs", "stays"), MOVES)
+def test_pixels_are_moved_in_blocks(op: str, attrs: dict[str, Any], stays: bool) -> None:
+    b, x, y = conv_net(30, 16)  # two channels fill the last block
+    inputs = [b.add("relu", [y], "r")]
+    if op in ("take", "resample"):
+        places = np.array([4, 0, 0, 3], np.int32)
+        table = places if op == "take" else np.stack([places, places[::-1]], 1)
+        inputs.append(b.constant(table, "places"))
+    if op == "resample":
+        inputs.append(b.constant(floats(4, 2), "weights"))
+    y = b.add(op, inputs, "moved", **attrs)
+    again = b.constant(floats(16, y.shape[1], 3, 3), "again")
+    y = b.add("conv2d", [y, again], "y", **CONV)
+    changed = check_same(Graph("g", [x], [y], b.nodes), lambda g: block_channels(g, 16))
+    assert ("unpack_channels" in ops(changed)[:-1]) != stays
+    target = "llvm -mcpu=skylake-avx512"
+    data, graph = floats(*x.shape), Graph("g", [x], [y], b.nodes)
+    got = tilewright.compile(copy_graph(graph), target)(data)
+    np.testing.assert_allclose(got, results(graph, [data])[0], rtol=1e-4, atol=1e-4)
+
+
 def test_groups_of_less_than_a_block_stay_plain() -> None:
     b = Builder(17)
     x = Value("x", (1, 16, 5, 5), "float32")

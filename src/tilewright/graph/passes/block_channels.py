@@ -11,6 +11,7 @@ vectors along the channels for them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,11 @@ class _Blocker(Laying):
             "scale_shift": self._channelwise,
             "concat": self._concat,
             "reduce": self._over_pixels,
+            "resample": self._along_pixels,
+            "take": self._along_pixels,
+            "pad": self._moved,
+            "mirror_pad": self._moved,
+            "slice": self._moved,
         }
 
     def _laid_back(self, v: Value) -> Value:
@@ -172,6 +178,33 @@ class _Blocker(Laying):
     def _spatial(self, node: Node) -> bool:
         source = node.inputs[0]
         return source in self.laid and self.replace(node, [self.laid[source]])
+
+    def _along_pixels(self, node: Node) -> bool:
+        """What goes along one dimension of images, by a table of places."""
+        source, places, *rest = node.inputs
+        if source not in self.laid or (node.op == "take" and len(places.shape) != 1):
+            return False
+        axis = node.attrs["axis"] % len(source.shape)
+        attrs = {**node.attrs, "axis": axis}
+        return axis >= 2 and self.replace(node, [self.laid[source], places, *rest], attrs)
+
+    def _moved(self, node: Node) -> bool:
+        """Pixels cut off or put around images, of which all channels stay."""
+        (source,) = node.inputs
+        channels = [node.attrs[k][1] for k in ("before", "after") if k in node.attrs]
+        stay = node.attrs["strides"][1] == 1 if node.op == "slice" else not any(channels)
+        if source not in self.laid or not stay or source.shape[1] != node.output.shape[1]:
+            return False
+        if not isfinite(node.attrs.get("value", 0)) and self._is_padded(source):
+            return False
+        laid = self.laid[source]
+        within = {"end": (laid.shape[1], laid.shape[-1]), "strides": (1, 1)}
+        attrs = {k: v for k, v in node.attrs.items() if not isinstance(v, (list, tuple))}
+        for key in node.attrs.keys() - attrs.keys():
+            first, last = within.get(key, (0, 0))
+            image, _, *pixels = node.attrs[key]
+            attrs[key] = [image, first, *pixels, last]
+        return self.replace(node, [laid], attrs)
 
     def _over_pixels(self, node: Node) -> bool:
         """A reduction over all of an image, whose dimensions stay with extent 1."""
