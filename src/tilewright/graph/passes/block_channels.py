@@ -191,9 +191,10 @@ class _Blocker(Laying):
     def _moved(self, node: Node) -> bool:
         """Pixels cut off or put around images, of which all channels stay."""
         (source,) = node.inputs
+        if source not in self.laid or source.shape[1] != node.output.shape[1]:
+            return False
         channels = [node.attrs[k][1] for k in ("before", "after") if k in node.attrs]
-        stay = node.attrs["strides"][1] == 1 if node.op == "slice" else not any(channels)
-        if source not in self.laid or not stay or source.shape[1] != node.output.shape[1]:
+        if any(channels) or (node.op == "slice" and node.attrs["strides"][1] != 1):
             return False
         if not isfinite(node.attrs.get("value", 0)) and self._is_padded(source):
             return False
