@@ -35,8 +35,8 @@ def draw(file: Path, out: Path) -> list[Path]:
         figures[name] = bars(f"Speed, share of the best; batch {batch}", values)
         tables.append(_table(name, values))
     if mine := [r for r in rows if r["figure"] == 9 and "tuned_ms" in r]:
-        kinds = ("onnxruntime_ms", "ours_ms", "tuned_ms")
-        nets = [{**r, "seconds": {k[:-3]: r[k] for k in kinds}} for r in mine]
+        kinds = ("onnxruntime", "openvino", "ours", "tuned")
+        nets = [{**r, "seconds": {k: r.get(f"{k}_ms") for k in kinds}} for r in mine]
         figures["figure9"] = bars("Speed, share of the best", values := speeds(nets, "network"))
         tables.append(_table("figure9", values))
     tables += [f"{r['network']}: {r['failed']}" for r in rows if r["figure"] == 9 and "failed" in r]

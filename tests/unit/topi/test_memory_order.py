@@ -80,6 +80,16 @@ def test_blocks_of_channels_are_turned_in_registers() -> None:
     assert "_turned" in text
 
 
+def test_short_vectors_of_many_rows_ask_for_no_digits() -> None:
+    """Where neighbouring axes are no run, the inner one is a loop in those that threads share."""
+    places = te.placeholder((112,), "int32", "places")
+    x = te.placeholder((160, 56, 16), "float32", "x")
+    with tw.target.Target("llvm -mcpu=skylake-avx512") as target:
+        out = topi.take(x, places, 1)
+        text = str(tw.lower(topi.default_schedule(out, target), [x, places, out]))
+    assert "%" not in text and "//" not in text and "in range(112)" in text
+
+
 def test_other_digits_of_an_axis() -> None:
     """Channels that are dealt out, in two steps too, and by digits that do not divide."""
     x, y, z = floats(2, 60, 40), floats(2, 40, 60), floats(2, 40, 70)

@@ -11,6 +11,7 @@ from .machine import PIECES, Machine
 from .memory_order import in_squares, runs_of
 
 PARALLEL_ELEMENTS = 1 << 14
+EVEN_PIECES = 8  # for each core: threads share so many pieces evenly, whatever their number
 MOST_TOGETHER = 7  # vectors, that are whole rows which are shorter than one
 
 
@@ -63,6 +64,8 @@ def arrange(stage: Stage, axes: list[IterVar], machine: Machine) -> None:
         # few rows: each thread takes a part of them all, or of each
         part, chunk = stage.split(chunk, nparts=PIECES * machine.cores)
         outer.append(part)
+    if len(outer) > 1 and prod(sizes[:-1]) >= EVEN_PIECES * machine.cores:
+        outer.pop()  # a loop of its own: no vector asks which steps of the others it is in
     if outer:
         stage.parallel(stage.fuse(*outer) if len(outer) > 1 else outer[0])
     elif chunk is not None:

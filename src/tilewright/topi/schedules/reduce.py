@@ -151,7 +151,7 @@ def in_lanes(
     s: Schedule, red: Tensor, k: IterVar, size: int, machine: Machine, name: str
 ) -> list[Stage]:
     """Reduce along `k` of `size` steps, a run in memory, into the lanes of some vectors first,
-    of half a run or more, and of several outputs those into fewer; their stages, in order. None
+    of half a run or more, and of several outputs those into fewer; their stages, in order, none
     where the run is too short for that."""
     lanes = _lanes(red, machine)
     while size < lanes:
