@@ -73,11 +73,14 @@ def test_blocks_of_channels_to_planes(
     x = ints(2, -(-channels // block), *size, block, dtype=dtype)
     planes = np.moveaxis(x, -1, 2).reshape(2, -1, *size)[:, :channels]
     check(lambda t: topi.unpack_channels(t, channels), [x], planes)
+    flat = planes.reshape(2, channels, -1)
+    check(lambda t: topi.reshape(topi.unpack_channels(t, channels), flat.shape), [x], flat)
 
 
 def test_blocks_of_channels_are_turned_in_registers() -> None:
-    text = text_of(lambda t: topi.unpack_channels(t, 64), (1, 4, 14, 14, 16))
-    assert "_turned" in text
+    planes = lambda t: topi.unpack_channels(t, 64)  # noqa: E731
+    assert "_turned" in text_of(planes, (1, 4, 14, 14, 16))
+    assert "_turned" in text_of(lambda t: topi.reshape(planes(t), (1, 64, 196)), (1, 4, 14, 14, 16))
 
 
 def test_short_vectors_of_many_rows_ask_for_no_digits() -> None:

@@ -69,6 +69,7 @@ class _Blocker(Laying):
             "pad": self._moved,
             "mirror_pad": self._moved,
             "slice": self._moved,
+            "reshape": self._reshaped,
         }
 
     def _laid_back(self, v: Value) -> Value:
@@ -189,23 +190,48 @@ class _Blocker(Laying):
         return axis >= 2 and self.replace(node, [self.laid[source], places, *rest], attrs)
 
     def _moved(self, node: Node) -> bool:
-        """Pixels cut off or put around images, of which all channels stay."""
+        """Pixels cut off or put around images, of which all channels stay, or whole blocks."""
         (source,) = node.inputs
-        if source not in self.laid or source.shape[1] != node.output.shape[1]:
-            return False
-        channels = [node.attrs[k][1] for k in ("before", "after") if k in node.attrs]
-        if any(channels) or (node.op == "slice" and node.attrs["strides"][1] != 1):
+        if source not in self.laid:
             return False
         if not isfinite(node.attrs.get("value", 0)) and self._is_padded(source):
             return False
-        laid = self.laid[source]
-        within = {"end": (laid.shape[1], laid.shape[-1]), "strides": (1, 1)}
-        attrs = {k: v for k, v in node.attrs.items() if not isinstance(v, (list, tuple))}
-        for key in node.attrs.keys() - attrs.keys():
-            first, last = within.get(key, (0, 0))
+        laid, attrs = self.laid[source], {**node.attrs}
+        if node.op == "slice":
+            ends = self._blocks_of(node, source)
+            if ends is None:
+                return False
+            within = {"begin": (ends[0], 0), "end": (ends[1], laid.shape[-1]), "strides": (1, 1)}
+        else:
+            within = {"before": (0, 0), "after": (0, 0)}
+            if any(node.attrs[key][1] for key in within):
+                return False
+        for key, (first, last) in within.items():
             image, _, *pixels = node.attrs[key]
             attrs[key] = [image, first, *pixels, last]
         return self.replace(node, [laid], attrs)
+
+    def _blocks_of(self, node: Node, source: Value) -> tuple[int, int] | None:
+        """The blocks of channels that a slice takes, their first and their end; None where it takes
+        a part of one."""
+        begin, end, step = (node.attrs[key][1] for key in ("begin", "end", "strides"))
+        channels = source.shape[1]
+        if step != 1 or not 0 <= begin < end <= channels or begin % self.block:
+            return None
+        if end < channels and end % self.block:
+            return None
+        return begin // self.block, -(-end // self.block)
+
+    def _reshaped(self, node: Node) -> bool:
+        """Other dimensions of images, whose pixels stay in order."""
+        (source,) = node.inputs
+        if source not in self.laid or source.shape[:2] != node.output.shape[:2]:
+            return False
+        if len(node.output.shape) < 3:
+            return False
+        laid = self.laid[source]
+        shape = (*laid.shape[:2], *node.output.shape[2:], laid.shape[-1])
+        return self.replace(node, [laid], {**node.attrs, "shape": shape})
 
     def _over_pixels(self, node: Node) -> bool:
         """A reduction over all of an image, whose dimensions stay with extent 1."""

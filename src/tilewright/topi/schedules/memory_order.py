@@ -74,12 +74,17 @@ def steps_of(t: Tensor, indices: Sequence[PrimExpr], axes: Sequence[IterVar]) ->
         if size is None:
             return None
         at = at * size + index
-    analyzer = Analyzer()
-    for a in axes:
-        analyzer.bind(a.var, a.dom)
-    factors = detect_linear_equation(analyzer.simplify(at), [a.var for a in axes])
+    factors = detect_linear_equation(_within(axes).simplify(at), [a.var for a in axes])
     found = [const_int(f) for f in factors[:-1]]
     return None if not found or None in found else [n or 0 for n in found]
+
+
+def _within(axes: Sequence[IterVar]) -> Analyzer:
+    """An analyzer that knows the domains of axes."""
+    analyzer = Analyzer()
+    for a in axes:
+        analyzer.bind(a.var, domain(a))
+    return analyzer
 
 
 @dataclass
@@ -170,7 +175,8 @@ def digits_of(axes: Sequence[IterVar], uses: Uses) -> Digits:
     """The axes but for the last one cut where something is read at v // k or v % k, k a constant,
     and a multiple of the next smaller one."""
     cuts: dict[Var, set[int]] = {}
-    for e in (x for _, at in uses.reads for i in at for x in walk(i)):
+    simplify = _within(axes).simplify
+    for e in (x for _, at in uses.reads for i in at for x in walk(simplify(i))):
         if type(e) not in (FloorDiv, FloorMod):
             continue
         inner, size, below = e.a, const_int(e.b) or 0, 1
