@@ -48,6 +48,7 @@ from .passes.simplify import (
     multiply_powers,
     quantize_by_reciprocals,
 )
+from .passes.turn_products import turn_products
 from .passes.widen_floats import narrow_weights, widen_floats
 from .passes.winograd import winograd
 from .sizes import Symbols, dim_of
@@ -75,6 +76,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     drop_identities(graph)
     fold_batch_norm(graph)
     pool_first(graph)
+    turn_products(graph)
     recurrent(graph, target)
     if dtype != "float32" and dtype not in wide:
         if _is_device(target):
