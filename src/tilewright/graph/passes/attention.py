@@ -340,10 +340,13 @@ def _steps(
     for node in found.steps:
         inputs: list[Any] = []
         for v in node.inputs:
+            if v in inner:
+                inputs.append(v)
+                continue
             shape = _beside(v.shape, node.output.shape, extents)
             if shape is None:
                 return None
-            inputs.append(v if v in inner else more.setdefault((v, shape), len(more) + 1))
+            inputs.append(more.setdefault((v, shape), len(more) + 1))
         made.append((node, inputs))
     steps: list[Any] = []
     for node, inputs in made:
