@@ -4,8 +4,10 @@
         [--profile] [--out FILE] [--json]
 
 Each (benchmarks/blocks_models.py) is compiled from ONNX with nothing measured before, and both take
-turns in this process: rounds of some seconds, of which the median counts. Outputs are compared. The
-machine should have nothing else to do. `--profile` prints the slowest kernels.
+turns in this process: rounds of some seconds, of which the median counts. Before each turn is a
+pause, in which the other's threads go to sleep: those of ONNX Runtime wait awake for longer than a
+turn lasts. Outputs are compared. The machine should have nothing else to do. `--profile` prints the
+slowest kernels.
 """
 
 from __future__ import annotations
@@ -31,6 +33,14 @@ from tilewright.rt.busy import watched
 from tilewright.rt.threads import set_num_threads
 
 Row = dict[str, Any]
+PAUSE = 0.2  # seconds
+
+
+def turn(call: Callable[[], Any], seconds: float) -> float:
+    """Seconds of a call, the mean over a while, after a pause and some calls that do not count."""
+    time.sleep(PAUSE)
+    spent(call, seconds / 4)
+    return spent(call, seconds)
 
 
 def spent(call: Callable[[], Any], seconds: float) -> float:
@@ -62,7 +72,7 @@ def measure(name: str, folder: Path, given: argparse.Namespace) -> Row:
     times: dict[str, list[float]] = {who: [] for who in calls}
     for _ in range(given.rounds + 1):
         for who, call in calls.items():
-            times[who].append(spent(call, given.seconds))
+            times[who].append(turn(call, given.seconds))
     row: Row = {"name": name, "error": float(far)}
     row |= {f"{who}_us": median(t[1:]) * 1e6 for who, t in times.items()}
     row["ratio"] = row["onnxruntime_us"] / row["ours_us"]
