@@ -3,11 +3,10 @@
     python -m benchmarks.blocks [--names PART ...] [--rounds 5] [--seconds 0.03] [--threads 2]
         [--profile] [--out FILE] [--json]
 
-Each (benchmarks/blocks_models.py) is compiled from ONNX with nothing measured before, and both take
-turns in this process: rounds of some seconds, of which the median counts. Before each turn is a
-pause, in which the other's threads go to sleep: those of ONNX Runtime wait awake for longer than a
-turn lasts. Outputs are compared. The machine should have nothing else to do. `--profile` prints the
-slowest kernels.
+Each (benchmarks/blocks_models.py) is compiled from ONNX with nothing measured before, and runs for
+some rounds, of which the median counts; then ONNX Runtime does. They take no turns, since its
+threads wait awake for longer than a turn lasts, on the other's cores. Outputs are compared. The
+machine should have nothing else to do. `--profile` prints the slowest kernels.
 """
 
 from __future__ import annotations
@@ -33,14 +32,6 @@ from tilewright.rt.busy import watched
 from tilewright.rt.threads import set_num_threads
 
 Row = dict[str, Any]
-PAUSE = 0.2  # seconds
-
-
-def turn(call: Callable[[], Any], seconds: float) -> float:
-    """Seconds of a call, the mean over a while, after a pause and some calls that do not count."""
-    time.sleep(PAUSE)
-    spent(call, seconds / 4)
-    return spent(call, seconds)
 
 
 def spent(call: Callable[[], Any], seconds: float) -> float:
@@ -50,6 +41,12 @@ def spent(call: Callable[[], Any], seconds: float) -> float:
         call()
         count += 1
     return now / count
+
+
+def rounds(call: Callable[[], Any], given: argparse.Namespace) -> float:
+    """Seconds of a call, the median of some rounds behind one that does not count."""
+    times = [spent(call, given.seconds) for _ in range(given.rounds + 1)]
+    return median(times[1:])
 
 
 def runtime(path: Path, threads: int) -> Any:
@@ -65,20 +62,18 @@ def measure(name: str, folder: Path, given: argparse.Namespace) -> Row:
     onnx.save(model, str(path))
     shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
     x = np.random.default_rng(1).standard_normal(shape).astype("float32")
-    session, net = runtime(path, given.threads), tilewright.compile(path)
-    (wanted,), got = session.run(None, {"x": x}), net.run({"x": x})["y"]
-    far = np.abs(got.astype("float64") - wanted).max() / max(np.abs(wanted).max(), 1e-30)
-    calls = {"ours": lambda: net.run({"x": x}), "onnxruntime": lambda: session.run(None, {"x": x})}
-    times: dict[str, list[float]] = {who: [] for who in calls}
-    for _ in range(given.rounds + 1):
-        for who, call in calls.items():
-            times[who].append(turn(call, given.seconds))
-    row: Row = {"name": name, "error": float(far)}
-    row |= {f"{who}_us": median(t[1:]) * 1e6 for who, t in times.items()}
-    row["ratio"] = row["onnxruntime_us"] / row["ours_us"]
+    net = tilewright.compile(path)
+    row: Row = {"name": name, "ours_us": rounds(lambda: net.run({"x": x}), given) * 1e6}
+    got = net.run({"x": x})["y"].astype("float64")
     if given.profile:
         kernels = sorted(net.profile({"x": x}), key=lambda k: -k[1])[:6]
         row["slowest_us"] = {kernel: seconds * 1e6 for kernel, seconds in kernels}
+    session = runtime(path, given.threads)
+    row["onnxruntime_us"] = rounds(lambda: session.run(None, {"x": x}), given) * 1e6
+    (wanted,) = session.run(None, {"x": x})
+    row["error"] = float(np.abs(got - wanted).max() / max(np.abs(wanted).max(), 1e-30))
+    del session  # its threads
+    row["ratio"] = row["onnxruntime_us"] / row["ours_us"]
     return row
 
 
