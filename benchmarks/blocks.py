@@ -49,11 +49,15 @@ def rounds(call: Callable[[], Any], given: argparse.Namespace) -> float:
     return median(times[1:])
 
 
-def runtime(path: Path, threads: int) -> Any:
+def runtime(path: Path, x: Any, given: argparse.Namespace) -> tuple[float, Any]:
+    """ONNX Runtime's seconds, and its output."""
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
+    options.intra_op_num_threads = given.threads
     options.log_severity_level = 3
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    seconds = rounds(lambda: session.run(None, {"x": x}), given)
+    (output,) = session.run(None, {"x": x})
+    return seconds, output
 
 
 def measure(name: str, folder: Path, given: argparse.Namespace) -> Row:
@@ -68,11 +72,9 @@ def measure(name: str, folder: Path, given: argparse.Namespace) -> Row:
     if given.profile:
         kernels = sorted(net.profile({"x": x}), key=lambda k: -k[1])[:6]
         row["slowest_us"] = {kernel: seconds * 1e6 for kernel, seconds in kernels}
-    session = runtime(path, given.threads)
-    row["onnxruntime_us"] = rounds(lambda: session.run(None, {"x": x}), given) * 1e6
-    (wanted,) = session.run(None, {"x": x})
+    theirs, wanted = runtime(path, x, given)
+    row["onnxruntime_us"] = theirs * 1e6
     row["error"] = float(np.abs(got - wanted).max() / max(np.abs(wanted).max(), 1e-30))
-    del session  # its threads
     row["ratio"] = row["onnxruntime_us"] / row["ours_us"]
     return row
 
