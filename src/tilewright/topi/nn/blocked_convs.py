@@ -34,7 +34,9 @@ def _in_blocks(
     reach = [simplify((k - 1) * d + 1) for k, d in zip(kernel.shape[2:4], steps)]
     how = (several(stride, 2), list(get_pad_tuple(padding, reach)), steps, out_dtype)
     chunks, own = get_const_int(data.shape[1]), get_const_int(kernel.shape[1])
-    return conv_nchwc(data, kernel, *how, max(1, chunks // own))
+    if chunks % own:
+        raise TilewrightError(f"convolution: blocks of {data!r} and {kernel!r} form no groups")
+    return conv_nchwc(data, kernel, *how, chunks // own)
 
 
 @of_rank(data=5)
