@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 
 import tilewright
 from benchmarks import where
 from benchmarks.blocks_models import BLOCKS, names
+from benchmarks.networks_systems import load_onnxruntime
 from tilewright.rt.busy import watched
 from tilewright.rt.threads import set_num_threads
 
@@ -51,13 +51,8 @@ def rounds(call: Callable[[], Any], given: argparse.Namespace) -> float:
 
 def runtime(path: Path, x: Any, given: argparse.Namespace) -> tuple[float, Any]:
     """ONNX Runtime's seconds, and its output."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = given.threads
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    seconds = rounds(lambda: session.run(None, {"x": x}), given)
-    (output,) = session.run(None, {"x": x})
-    return seconds, output
+    _, run, _ = load_onnxruntime(str(path), {"x": x}, given.threads, "float32", None)
+    return rounds(run, given), run()[0]  # as ours is called: outputs are new each time
 
 
 def measure(name: str, folder: Path, given: argparse.Namespace) -> Row:

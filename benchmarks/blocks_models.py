@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+
+from tools.onnx_writer import GraphWriter
 
 OPSET, IR_VERSION = 18, 9
 
@@ -17,21 +19,18 @@ class Layers:
     of its output, or the names of `n`."""
 
     def __init__(self, *shape: int) -> None:
-        self.shape = shape
-        self.nodes: list[onnx.NodeProto] = []
-        self.initializers: list[onnx.TensorProto] = []
+        self.graph = GraphWriter("block", "x", shape)
         self.rng = np.random.default_rng(0)
         self.kind = TensorProto.FLOAT  # of the output
 
     def __call__(self, op: str, *inputs: str, n: int = 1, **attributes: Any) -> Any:
-        outputs = [f"{op.lower()}{len(self.nodes)}_{k}" for k in range(n)]
-        self.nodes.append(helper.make_node(op, list(inputs), outputs, **attributes))
+        nodes = self.graph.nodes
+        outputs = [f"{op.lower()}{len(nodes)}_{k}" for k in range(n)]
+        nodes.append(helper.make_node(op, list(inputs), outputs, **attributes))
         return outputs[0] if n == 1 else outputs
 
     def fixed(self, value: Any, dtype: str = "float32") -> str:
-        name = f"c{len(self.initializers)}"
-        self.initializers.append(numpy_helper.from_array(np.asarray(value, dtype), name))
-        return name
+        return self.graph.weight(f"c{len(self.graph.initializers)}", np.asarray(value, dtype))
 
     def whole(self, *values: int) -> str:
         return self.fixed(values, "int64")
@@ -80,13 +79,13 @@ class Layers:
         return made
 
     def model(self, last: str) -> onnx.ModelProto:
-        self.nodes.append(helper.make_node("Identity", [last], ["y"]))
-        x = helper.make_tensor_value_info("x", TensorProto.FLOAT, self.shape)
+        made = self.graph
+        made.node("Identity", [last], "y")
         y = helper.make_tensor_value_info("y", self.kind, None)
-        graph = helper.make_graph(self.nodes, "block", [x], [y], self.initializers)
+        graph = helper.make_graph(made.nodes, made.name, [made.input], [y], made.initializers)
         imports = [helper.make_opsetid("", OPSET)]
-        made = helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
-        return onnx.shape_inference.infer_shapes(made)  # says the output's shape
+        model = helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
+        return onnx.shape_inference.infer_shapes(model)  # says the output's shape
 
 
 BLOCKS: dict[str, Callable[[], onnx.ModelProto]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -33,8 +34,6 @@ def test_small_networks_are_right(
 
 
 def test_results_are_those_of_onnx_runtime(tmp_path: Path) -> None:
-    import argparse
-
     given = argparse.Namespace(rounds=1, seconds=0.001, threads=2, profile=False)
     for name in ("grouped_512_32_14_1", "resize_linear_21_65", "cross_stage"):
         assert blocks.measure(name, tmp_path, given)["error"] < 1e-4
