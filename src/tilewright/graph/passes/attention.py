@@ -24,6 +24,7 @@ from .strided import Digit, Dimension, Strided, after, cut, reading, refined, st
 
 MOST_STEPS = 24  # between the products
 SOFTMAX = {"softmax": PLAIN, "masked_softmax": MASKED}
+PRODUCTS = ("batch_matmul", "matmul")
 Readers = dict[Value, list[Node]]
 
 
@@ -99,7 +100,7 @@ def _around(softmax: Node, readers: Readers, outputs: set[Value]) -> _Found | No
 
 
 def _is_product(node: Node) -> bool:
-    return node.op in ("batch_matmul", "matmul")
+    return node.op in PRODUCTS
 
 
 def _scores(softmax: Node, readers: Readers, outputs: set[Value]) -> tuple[Node, list[Node]] | None:

@@ -27,13 +27,10 @@ def window_of(beside: Sequence[Value], steps: Steps) -> tuple[int, int] | None:
     if not steps:
         return None
     far = FAR if all(v.data is not None for v in beside) else float("-inf")
-    consts: list[Array | None] = [None, *(v.data for v in beside)]
-    hidden: list[Array] = [_never()]
-    for data in consts[1:]:
-        known = data is not None and data.dtype.kind == "f"
-        hidden.append(data <= far if known and data is not None else _never())
+    consts = [None, *(v.data for v in beside), *[None] * len(steps)]
+    hidden = [_never(), *(_far_below(v.data, far) for v in beside)]
     for op, numbers, _ in steps:
-        hidden.append(_after(op, [hidden[n] for n in numbers], [_at(consts, n) for n in numbers]))
+        hidden.append(_after(op, [hidden[n] for n in numbers], [consts[n] for n in numbers]))
     return _diagonals(hidden[-1])
 
 
@@ -41,8 +38,8 @@ def _never() -> Array:
     return np.zeros((1, 1), bool)
 
 
-def _at(consts: list[Array | None], n: int) -> Array | None:
-    return consts[n] if n < len(consts) else None
+def _far_below(data: Array | None, far: float) -> Array:
+    return _never() if data is None or data.dtype.kind != "f" else np.asarray(data <= far)
 
 
 def _after(op: str, hidden: list[Array], consts: list[Array | None]) -> Array:

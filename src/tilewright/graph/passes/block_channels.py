@@ -50,6 +50,14 @@ def in_whole_blocks(data: Array, axis: int, block: int) -> Array:
     return np.pad(data, widths) if widths[axis][1] else data  # np.pad always copies
 
 
+def _laid_kernel(node: Node, weights: Array, blocks: tuple[int, int], terms: int = 1) -> Value:
+    """The weights of a convolution in blocks of channels and of filters."""
+    name = node.inputs[1].name
+    attrs = {"in_block": blocks[0], "out_block": blocks[1], "terms": terms}
+    packed = evaluate("pack_kernel", [constant(name, weights)], attrs)
+    return constant(name + ".packed", packed)
+
+
 class _Blocker(Laying):
     def __init__(self, graph: Graph, block: int, dots: Sequence[Dot], few: int) -> None:
         super().__init__(graph)
@@ -142,11 +150,8 @@ class _Blocker(Laying):
     def _in_blocks(self, node: Node, source: Value, weights: Array, inner: int, terms: int) -> bool:
         """A convolution of data in blocks of `inner` channels, with weights of whole blocks."""
         terms = terms if inner % terms == 0 else 1
-        attrs = {"in_block": inner, "out_block": self.block, "terms": terms}
-        name = node.inputs[1].name
-        padded = constant(name, weights)
-        packed = constant(name + ".packed", evaluate("pack_kernel", [padded], attrs))
-        return self.replace(node, [source, packed], node.attrs, "conv_nchwc")
+        kernel = _laid_kernel(node, weights, (inner, self.block), terms)
+        return self.replace(node, [source, kernel], node.attrs, "conv_nchwc")
 
     def _few(self, node: Node) -> bool:
         """A convolution of laid data whose filters are one block; what it makes is plain."""
@@ -155,11 +160,9 @@ class _Blocker(Laying):
         if not data.dtype == kernel.dtype == node.output.dtype == "float32":
             return False
         assert kernel.data is not None
-        weights = constant(kernel.name, in_whole_blocks(kernel.data, 1, self.block))
-        attrs = {"in_block": self.block, "out_block": filters, "terms": 1}
-        packed = constant(kernel.name + ".packed", evaluate("pack_kernel", [weights], attrs))
-        how = dict(node.attrs)
-        out = self.emit("conv_nchwc", [self.laid[data], packed], node.name + ".block", how)
+        weights = in_whole_blocks(kernel.data, 1, self.block)
+        inputs = [self.laid[data], _laid_kernel(node, weights, (self.block, filters))]
+        out = self.emit("conv_nchwc", inputs, node.name + ".block", node.attrs)
         unpacked: dict[str, object] = {"channels": filters}
         self.nodes.append(Node("unpack_channels", node.name, [out], [node.output], unpacked))
         return True

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 from ..ir import Graph, Node, Value
 from ..ops import infer
-
-PRODUCTS = ("batch_matmul", "matmul")
-SOFTMAX = ("softmax", "masked_softmax")
+from .attention import PRODUCTS, SOFTMAX
 
 
 def turn_products(graph: Graph) -> Graph:
