@@ -78,7 +78,9 @@ def test_blocks_of_channels_to_planes(
 
 
 def test_blocks_of_channels_are_turned_in_registers() -> None:
-    planes = lambda t: topi.unpack_channels(t, 64)  # noqa: E731
+    def planes(t: Any) -> Any:
+        return topi.unpack_channels(t, 64)
+
     assert "_turned" in text_of(planes, (1, 4, 14, 14, 16))
     assert "_turned" in text_of(lambda t: topi.reshape(planes(t), (1, 64, 196)), (1, 4, 14, 14, 16))
 
@@ -106,8 +108,8 @@ def test_other_digits_of_an_axis() -> None:
     check(read(lambda t, n, c, i: t[n, i, c % 3 * 20 + c // 3 % 4 * 5 + c // 12]), [y], turned)
     c = np.arange(60)
     mixed = z[:, :, c % 7 * 10 + c // 7] + z[:, :, c % 5]
-    made = lambda t, n, c, i: t[n, i, c % 7 * 10 + c // 7] + t[n, i, c % 5]  # noqa: E731
-    check(read(made), [z], mixed.swapaxes(1, 2))
+    two = read(lambda t, n, c, i: t[n, i, c % 7 * 10 + c // 7] + t[n, i, c % 5])
+    check(two, [z], mixed.swapaxes(1, 2))
 
 
 @pytest.mark.parametrize("inner", [1, 2, 3, 5, 7, 9])

@@ -171,14 +171,19 @@ class Digits:
         return loops
 
 
+def _is_digit(e: Any) -> bool:
+    return type(e) in (FloorDiv, FloorMod)
+
+
 def digits_of(axes: Sequence[IterVar], uses: Uses) -> Digits:
     """The axes but for the last one cut where something is read at v // k or v % k, k a constant,
     and a multiple of the next smaller one."""
     cuts: dict[Var, set[int]] = {}
+    asked = [i for _, at in uses.reads for i in at if any(map(_is_digit, walk(i)))]
+    if not asked:
+        return Digits(list(axes))
     simplify = _within(axes).simplify
-    for e in (x for _, at in uses.reads for i in at for x in walk(simplify(i))):
-        if type(e) not in (FloorDiv, FloorMod):
-            continue
+    for e in (x for i in asked for x in walk(simplify(i)) if _is_digit(x)):
         inner, size, below = e.a, const_int(e.b) or 0, 1
         if type(e) is FloorMod and type(inner) is FloorDiv:
             inner, below = inner.a, const_int(inner.b) or 0
