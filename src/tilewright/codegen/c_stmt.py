@@ -23,6 +23,7 @@ _SPENT = """
     storage_scope fragment_shape fragment_layout async_scope async_commit_queue_scope
     async_wait_queue_scope async_wait_inflight_count pragma_import_llvm thread_warp_size
     pragma_launch_bounds_min_blocks warp_specialized pragma_parallel_there_and_back
+    pragma_parallel_rows
 """
 SPENT = frozenset(_SPENT.split())
 

@@ -65,6 +65,22 @@ def test_there_and_back(program: Any, team: int, extent: int, around: str) -> No
         assert "i32 2, i32 0" in module.get_source("ll")
 
 
+@pytest.mark.parametrize("extent, rows", [(24, 6), (25, 6), (6, 6), (60, 1)])
+@pytest.mark.parametrize("first", [0, 3])
+def test_rows_of_blocks(program: Any, team: int, extent: int, rows: int, first: int) -> None:
+    """Each step runs once; the pool is told how many steps a block has."""
+    p = program(("int32", 70))
+    i = var("i")
+    b = p.buffers[0]
+    body: S.Stmt = S.BufferStore(b, E.BufferLoad(b, [i]) + i, [i])
+    body = S.For(i, first, extent, PARALLEL, body)
+    module = p.compile(S.AttrStmt(None, "pragma_parallel_rows", rows, body))
+    module(out := np.ones(70, np.int32))
+    want = [1 + k if first <= k < first + extent else 1 for k in range(70)]
+    np.testing.assert_array_equal(out, want)
+    assert f"sub i32 0, {rows}" in module.get_source("ll")
+
+
 @pytest.mark.parametrize("first", [0, 5])
 def test_there_and_back_turns_the_steps_of_a_piece(program: Any, first: int) -> None:
     """On one thread, which has one piece, each odd round runs from its last step to its first."""

@@ -232,6 +232,29 @@ def test_threads_have_as_many_pieces_each(steps: int, pieces: int) -> None:
     assert len(begun) == len({*begun[:, 0]}) == pieces
 
 
+@pytest.mark.parametrize(
+    "steps, rows, begins",
+    [
+        (24, 6, [(0, 3), (6, 9), (12, 15), (18, 21)]),
+        (28, 7, [(0, 4), (7, 11), (14, 17), (21, 24)]),  # 14 steps each
+        (6, 3, [(0, 2), (3, 4)]),
+        (32, 16, [(0, 4, 8, 12), (16, 20, 24, 28)]),  # the rows of two blocks in two parts each
+    ],
+)
+def test_threads_share_the_rows_of_all_blocks(steps: int, rows: int, begins: Any) -> None:
+    """The steps at which pieces begin, whoever takes them."""
+    order, log = make(ORDER, ORDER_INFO), np.full((512, 2), -1, np.int32)
+    order(log, steps, -rows, 0)
+    found = log[log[:, 1] >= 0, 0]
+    assert sorted(found) == sorted(b for block in begins for b in block)
+
+
+def test_steps_that_are_no_blocks_are_in_line() -> None:
+    order, log = make(ORDER, ORDER_INFO), np.full((512, 2), -1, np.int32)
+    order(log, 25, -6, 0)
+    assert sorted(log[log[:, 1] >= 0, 0]) == [0, 4, 7, 10, 13, 16, 19, 22]
+
+
 def run(code: str, head: str = HEAD, **env: str) -> str:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "TILEWRIGHT_NUM"))}
     done = subprocess.run(
@@ -247,7 +270,7 @@ def run(code: str, head: str = HEAD, **env: str) -> str:
 
 
 @pytest.mark.parametrize("team", [1, 2, 3, 5, 16])
-@pytest.mark.parametrize("homes", [0, 1, 2])
+@pytest.mark.parametrize("homes", [0, 1, 2, -1, -2, -3, -7, -16])
 @pytest.mark.parametrize("work", [0, 30])
 def test_every_step_runs_once(loops: Any, team: int, homes: int, work: int) -> None:
     many(2000, work, team, homes, function=loops)

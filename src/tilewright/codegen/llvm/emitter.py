@@ -60,6 +60,7 @@ class Emitter:
         "strided",
         "trail",
         "turning",
+        "rows",
         "values",
         "wide",
         "workspace",
@@ -93,6 +94,7 @@ class Emitter:
         self.workspace: Any = None
         self.strided: Any = None
         self.turning = False
+        self.rows: Any = None
         self.around: Var | None = None
 
     def child(self, name: str) -> Emitter:

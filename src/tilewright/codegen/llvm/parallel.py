@@ -6,7 +6,8 @@ metadata to tell arrays apart. A parallel loop's function runs a range of steps;
 steps are consecutive (or dealt out in turn, with the pragma parallel_stride_pattern). Under the
 pragma parallel_there_and_back a thread runs its steps from the last to the first in every second
 step of the loop around, and so begins with the arrays that it used last: the pool deals out its
-pieces from the end, and each is run from its end.
+pieces from the end, and each is run from its end. Under the pragma parallel_rows, whose value is
+how many steps a block has, threads have shares of the steps of all blocks.
 """
 
 from __future__ import annotations
@@ -64,8 +65,9 @@ def variable_value(f: Emitter, var: E.Var) -> tuple[str, str, bool]:
     return f.type(var.dtype), f.env[var], False
 
 
-def parallel_loop(f: Emitter, s: S.For, cyclic: bool) -> None:
-    """Run a loop's steps on threads; on the calling one if there is one only, or one step."""
+def parallel_loop(f: Emitter, s: S.For, cyclic: bool, rows: E.PrimExpr | None) -> None:
+    """Run a loop's steps on threads; on the calling one if there is one only, or one step.
+    `cyclic`, and `rows` or None: what its pragmas say."""
     from .stmt import range_loop
 
     plan, module = f.workspace, f.module
@@ -87,7 +89,10 @@ def parallel_loop(f: Emitter, s: S.For, cyclic: bool) -> None:
     child.line("ret i32 0")
     bounds = ["i64 %low", "i64 %high", *["i64 %turned"] * bool(turned)]
     module.add(child.text(f"internal i32 @{name}({', '.join(params + bounds)})", "noinline #0"))
-    code = _call_pool(f, s, name, variables, low, count, cyclic, turned)
+    homes = "1" if cyclic else "0" if rows is None else f.op(f"sub i32 0, {f.expr(rows)}")
+    if turned:
+        homes = f.op(f"select i1 {f.op(f'icmp ne i64 {turned}, 0')}, i32 2, i32 0")
+    code = _call_pool(f, s, name, variables, low, count, homes, turned)
     f.clobber()
     if child.can_fail:
         failed, fine = f.label("failed"), f.label("fine")
@@ -114,7 +119,7 @@ def _call_pool(
     variables: list[E.Var],
     low: str,
     count: str,
-    cyclic: bool,
+    homes: str,
     turned: str,
 ) -> str:
     """Store what the threads need, run the loop, and return the error code that it leaves."""
@@ -131,9 +136,6 @@ def _call_pool(
     f.module.globals.append(f"{site} = internal global double 0.0")
     f.module.declare("declare i32 @tw_parallel(ptr, ptr, i64, i32, i32, ptr)")
     loop = f"ptr @{task}, ptr {context}, i64 {count}, i32 {f.env[THREADS]}"
-    homes = "1" if cyclic else "0"
-    if turned:
-        homes = f.op(f"select i1 {f.op(f'icmp ne i64 {turned}, 0')}, i32 2, i32 0")
     return f.effect(f"call i32 @tw_parallel({loop}, i32 {homes}, ptr {site})")
 
 

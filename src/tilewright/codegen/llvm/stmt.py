@@ -34,11 +34,11 @@ _GPU = frozenset(("thread_extent", "virtual_thread", "cooperative_thread"))
 
 
 def _for(f: Emitter, s: S.For) -> None:
-    cyclic, f.strided = f.strided, False
+    cyclic, rows, f.strided, f.rows = f.strided, f.rows, False, None
     if s.kind == S.ForKind.THREAD_BINDING:
         raise _bound_to_thread(s.loop_var.name)
     if workspace.runs_parallel(s) and not f.in_parallel:
-        parallel_loop(f, s, bool(cyclic))
+        parallel_loop(f, s, bool(cyclic), rows)
         return
     low = index(f, s.min)
     if isinstance(s.extent, E.IntImm) and s.extent.value <= 1:
@@ -204,6 +204,8 @@ def _attr(f: Emitter, s: S.AttrStmt) -> None:
     turning = f.turning
     if key == "pragma_parallel_stride_pattern":
         f.strided = True
+    elif key == "pragma_parallel_rows":
+        f.rows = s.value
     elif key == "pragma_parallel_there_and_back":
         f.turning = True
     elif key in ("pragma_import_llvm", "pragma_import_c"):
@@ -213,7 +215,7 @@ def _attr(f: Emitter, s: S.AttrStmt) -> None:
             f"the CPU code generator does not know the attribute {key!r}{meant(key)}"
         )
     f.stmt(s.body)
-    f.strided, f.turning = False, turning
+    f.strided, f.rows, f.turning = False, None, turning
 
 
 def _bound_to_thread(name: str) -> CompileError:

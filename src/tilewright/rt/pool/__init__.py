@@ -7,7 +7,8 @@ Compiled code calls
 which runs `task(context, begin, end, thread)` for ranges that cover 0..steps once, on the calling
 thread (thread 0) and on workers (thread 1 and up, below `threads`; never one number twice at a
 time), and returns 0 or the code that a task returned first; what was not begun then is left out.
-`homes`: 0; 1 for steps that are dealt out in turn; 2 where a home begins with its last pieces.
+`homes`: 0; 1 for steps that are dealt out in turn; 2 where a home begins with its last pieces; -n
+where steps are blocks of n, and homes are shares of these: see *Places*.
 `site` is the call's own double, 0 at first: nanoseconds of a step, which the pool measures and
 decides by.
 
@@ -16,6 +17,13 @@ has a home, an even share of consecutive pieces, takes them one by one, then tak
 the others'. So a quiet machine divides evenly, and a thread that is held up keeps the others from
 one piece at most: a caller never waits for a worker that has not claimed a piece, and does all of
 them if nobody comes.
+
+*Places.* What a thread wrote is in the caches of its core. Cores of one processor may have third
+caches of their own (chiplets, sockets): what the other side wrote comes from there at a third to a
+fifth of the speed. Loops over blocks (of channels) and rows (of an image) that follow each other
+read rows of all blocks; so homes are shares of the rows, of all blocks, where `homes` says how many
+steps a block has: even shares of all steps, row by row. A home's pieces are some blocks each, and
+within a piece a block's rows are run before those of the next, which has other weights.
 
 *Waiting.* A worker without work, or a caller whose last pieces run elsewhere, looks again and again
 for as long as a sleeping thread takes to wake up (measured, 20 to 50 microseconds), then sleeps,

@@ -151,13 +151,54 @@ define internal i64 @pieces(i64 %steps, i64 %threads, double %total, double %han
   ret i64 %r
 }
 
+; how %homes that are shares of the rows of all blocks, of %rows steps each, lie, and %pieces in
+; them; nothing where there are no two such blocks
+define internal %grid @grid(i64 %steps, i64 %rows, i64 %homes, i64 %pieces) {
+entry:
+  %many = icmp sgt i64 %rows, 1
+  br i1 %many, label %divide, label %line
+divide:
+  %rest = urem i64 %steps, %rows
+  %whole = icmp eq i64 %rest, 0
+  %blocks = udiv i64 %steps, %rows
+  %several = icmp ugt i64 %blocks, 1
+  %fits = and i1 %whole, %several
+  br i1 %fits, label %found, label %line
+found:
+  %k = udiv i64 %pieces, %homes
+  %block.parts = call i64 @llvm.smin.i64(i64 %k, i64 %blocks)
+  %j = udiv i64 %k, %block.parts
+  %share = udiv i64 %rows, %homes
+  %some = call i64 @llvm.smax.i64(i64 %share, i64 1)
+  %row.parts = call i64 @llvm.smin.i64(i64 %j, i64 %some)
+  %1 = insertvalue %grid zeroinitializer, i64 %rows, 0
+  %2 = insertvalue %grid %1, i64 %blocks, 1
+  %3 = insertvalue %grid %2, i64 %block.parts, 2
+  %4 = insertvalue %grid %3, i64 %row.parts, 3
+  ret %grid %4
+line:
+  ret %grid zeroinitializer
+}
+
 define internal i32 @share(ptr %slot, ptr %task, ptr %context, i64 %steps, i32 %threads, i32 %homes,
                            ptr %site, i64 %start, double %total, double %hand, i1 %wakes) {
 entry:
   %t = zext i32 %threads to i64
-  %pieces = call i64 @pieces(i64 %steps, i64 %t, double %total, double %hand)
-  %small = call i64 @llvm.smin.i64(i64 %pieces, i64 %t)
+  %asked = call i64 @pieces(i64 %steps, i64 %t, double %total, double %hand)
+  %small = call i64 @llvm.smin.i64(i64 %asked, i64 %t)
   %many = call i64 @llvm.smin.i64(i64 %small, i64 128)
+  %homes.wide = sext i32 %homes to i64
+  %rows = sub i64 0, %homes.wide
+  %grid = call %grid @grid(i64 %steps, i64 %rows, i64 %many, i64 %asked)
+  %grid.at = getelementptr %slot, ptr %slot, i64 0, i32 14
+  store %grid %grid, ptr %grid.at
+  %grid.rows = extractvalue %grid %grid, 0
+  %in.line = icmp eq i64 %grid.rows, 0
+  %block.parts = extractvalue %grid %grid, 2
+  %row.parts = extractvalue %grid %grid, 3
+  %parts = mul i64 %row.parts, %block.parts
+  %even.pieces = mul i64 %many, %parts
+  %pieces = select i1 %in.line, i64 %asked, i64 %even.pieces
   %in.turn = icmp eq i32 %homes, 1
   %back = icmp eq i32 %homes, 2
   %back.small = zext i1 %back to i32
@@ -211,12 +252,8 @@ own:
   %got = icmp sge i64 %p, 0
   br i1 %got, label %first, label %rest
 first:
-  %q = add i64 %p, 1
-  %low = call i64 @first_step(ptr %slot, i64 %p)
-  %high = call i64 @first_step(ptr %slot, i64 %q)
-  %length = sub i64 %high, %low
   %before = call i64 @now()
-  call void @run(ptr %slot, i64 %p, i32 0)
+  %length = call i64 @run(ptr %slot, i64 %p, i32 0)
   %after = call i64 @now()
   call void @learn_step(ptr %site, i64 %before, i64 %after, i64 %length)
   br label %rest

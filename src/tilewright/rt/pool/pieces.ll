@@ -79,8 +79,84 @@ out:
   ret i64 %r
 }
 
-; run a claimed piece, unless the loop has failed
-define internal void @run(ptr %slot, i64 %claimed, i32 %thread) {
+; where part %k of %n even parts of 0..%size begins
+define internal i64 @part(i64 %k, i64 %n, i64 %size) {
+  %product = mul i64 %k, %size
+  %r = udiv i64 %product, %n
+  ret i64 %r
+}
+
+; where home %h begins in block %b, a row: with all rows of all blocks in line, row by row, homes are
+; even shares of these
+define internal i64 @row_of(i64 %h, i64 %homes, i64 %rows, i64 %blocks, i64 %b) {
+  %steps = mul i64 %rows, %blocks
+  %at = call i64 @part(i64 %h, i64 %homes, i64 %steps)
+  %row = udiv i64 %at, %blocks
+  %over = urem i64 %at, %blocks
+  %before = icmp ult i64 %b, %over
+  %one = zext i1 %before to i64
+  %r = add i64 %row, %one
+  ret i64 %r
+}
+
+; run a piece of a loop over rows of blocks, block by block; the first code that is not 0, and steps
+define internal { i32, i64 } @run_rows(ptr %slot, i64 %piece, ptr %task, ptr %context, i32 %thread) {
+entry:
+  %grid.at = getelementptr %slot, ptr %slot, i64 0, i32 14
+  %g = load %grid, ptr %grid.at
+  %rows = extractvalue %grid %g, 0
+  %blocks = extractvalue %grid %g, 1
+  %block.parts = extractvalue %grid %g, 2
+  %row.parts = extractvalue %grid %g, 3
+  %homes.at = getelementptr %slot, ptr %slot, i64 0, i32 2
+  %n = load atomic i32, ptr %homes.at monotonic, align 8
+  %homes = zext i32 %n to i64
+  %each = mul i64 %row.parts, %block.parts
+  %h = udiv i64 %piece, %each
+  %h.next = add i64 %h, 1
+  %place = urem i64 %piece, %each
+  %i = udiv i64 %place, %row.parts
+  %j = urem i64 %place, %row.parts
+  %i.next = add i64 %i, 1
+  %j.next = add i64 %j, 1
+  %first = call i64 @part(i64 %i, i64 %block.parts, i64 %blocks)
+  %end = call i64 @part(i64 %i.next, i64 %block.parts, i64 %blocks)
+  br label %block
+block:
+  %b = phi i64 [ %first, %entry ], [ %b.next, %on ]
+  %done = phi i64 [ 0, %entry ], [ %done.next, %on ]
+  %more = icmp ult i64 %b, %end
+  br i1 %more, label %find, label %out
+find:
+  %top = call i64 @row_of(i64 %h, i64 %homes, i64 %rows, i64 %blocks, i64 %b)
+  %bottom = call i64 @row_of(i64 %h.next, i64 %homes, i64 %rows, i64 %blocks, i64 %b)
+  %size = sub i64 %bottom, %top
+  %skip = call i64 @part(i64 %j, i64 %row.parts, i64 %size)
+  %stop = call i64 @part(i64 %j.next, i64 %row.parts, i64 %size)
+  %count = sub i64 %stop, %skip
+  %some = icmp ne i64 %count, 0
+  %b.next = add i64 %b, 1
+  br i1 %some, label %call, label %on
+call:
+  %base = mul i64 %b, %rows
+  %begin = add i64 %base, %top
+  %low = add i64 %begin, %skip
+  %high = add i64 %begin, %stop
+  %code = call i32 %task(ptr %context, i64 %low, i64 %high, i32 %thread)
+  %fine = icmp eq i32 %code, 0
+  br i1 %fine, label %on, label %out
+on:
+  %done.next = add i64 %done, %count
+  br label %block
+out:
+  %r = phi i32 [ 0, %block ], [ %code, %call ]
+  %1 = insertvalue { i32, i64 } poison, i32 %r, 0
+  %2 = insertvalue { i32, i64 } %1, i64 %done, 1
+  ret { i32, i64 } %2
+}
+
+; run a claimed piece, unless the loop has failed; its steps
+define internal i64 @run(ptr %slot, i64 %claimed, i32 %thread) {
 entry:
   %code.at = getelementptr %slot, ptr %slot, i64 0, i32 12
   %code = load atomic i32, ptr %code.at monotonic, align 4
@@ -91,18 +167,34 @@ call:
   %task = load ptr, ptr %task.at
   %context.at = getelementptr %slot, ptr %slot, i64 0, i32 5
   %context = load ptr, ptr %context.at
+  %rows.at = getelementptr %slot, ptr %slot, i64 0, i32 14, i32 0
+  %rows = load i64, ptr %rows.at
+  %in.line = icmp eq i64 %rows, 0
+  br i1 %in.line, label %line, label %grid
+line:
   %piece = call i64 @turned(ptr %slot, i64 %claimed)
   %following = add i64 %piece, 1
   %begin = call i64 @first_step(ptr %slot, i64 %piece)
   %end = call i64 @first_step(ptr %slot, i64 %following)
-  %result = call i32 %task(ptr %context, i64 %begin, i64 %end, i32 %thread)
+  %of.line = call i32 %task(ptr %context, i64 %begin, i64 %end, i32 %thread)
+  %length = sub i64 %end, %begin
+  br label %called
+grid:
+  %both = call { i32, i64 } @run_rows(ptr %slot, i64 %claimed, ptr %task, ptr %context, i32 %thread)
+  %of.grid = extractvalue { i32, i64 } %both, 0
+  %area = extractvalue { i32, i64 } %both, 1
+  br label %called
+called:
+  %result = phi i32 [ %of.line, %line ], [ %of.grid, %grid ]
+  %steps = phi i64 [ %length, %line ], [ %area, %grid ]
   %failed = icmp ne i32 %result, 0
   br i1 %failed, label %keep, label %out
 keep:
   cmpxchg ptr %code.at, i32 0, i32 %result monotonic monotonic
   br label %out
 out:
-  ret void
+  %r = phi i64 [ 0, %entry ], [ %steps, %called ], [ %steps, %keep ]
+  ret i64 %r
 }
 
 ; claim and run pieces, those of the own home first; how many
@@ -132,7 +224,7 @@ piece:
   %got = icmp sge i64 %p, 0
   br i1 %got, label %have, label %exhausted
 have:
-  call void @run(ptr %slot, i64 %p, i32 %thread)
+  call i64 @run(ptr %slot, i64 %p, i32 %thread)
   %more = add i32 %now, 1
   br label %piece
 exhausted:

@@ -38,6 +38,7 @@ from .machine import (
     work_of,
 )
 from .matmul import schedule_contraction
+from .shares import data_outweighs, share_rows
 
 PART_OF_L1 = 0.75  # of the first cache, for the weights that a part of the reduction reads
 MOST_CHUNKS = 8  # of a register tile
@@ -99,8 +100,13 @@ def schedule_conv_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machine
         outer[-1], inner = s[out].split(outer[-1], factor=rows)
         s[out].reorder(outer[-1], inner)
         alike //= rows
+    loops = [extent_of(n), chunks // group, *size[:-1]]
+    if part:
+        loops[-1] //= rows
     pieces = s[out].fuse(n, fo_outer, *outer)
-    parallel_if(s[out], pieces, work, PARALLEL_PRODUCTS, machine)
+    shared = parallel_if(s[out], pieces, work, PARALLEL_PRODUCTS, machine)
+    if shared and data_outweighs(s[conv].op, machine):
+        share_rows(s[out], pieces, loops, machine)
     if alike:
         ask_ahead(s[out], pieces, s[conv].op.input_tensors[1], alike, machine)
     s[conv].compute_at(s[out], pieces if part else ow_outer)
@@ -175,7 +181,10 @@ def schedule_depthwise_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Ma
     ow_outer, ow_inner = s[out].split(ow, factor=columns)
     s[out].vectorize(ci)
     s[out].unroll(ow_inner)
-    parallel_if(s[out], s[out].fuse(n, co, *outer), work, PARALLEL_PRODUCTS, machine)
+    loops = [extent_of(a) for a in (n, co, *outer)]
+    pieces = s[out].fuse(n, co, *outer)
+    if parallel_if(s[out], pieces, work, PARALLEL_PRODUCTS, machine):
+        share_rows(s[out], pieces, loops, machine)
     stage = s[conv]
     stage.compute_at(s[out], ow_outer)
     n, co, *outer, ow, ci = stage.op.axis

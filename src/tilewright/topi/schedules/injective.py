@@ -7,8 +7,9 @@ from math import lcm, prod
 from ...loopir.iter import IterVar
 from ...schedule.api import Schedule, Stage
 from ...tensor.tensor import Tensor
-from .machine import PIECES, Machine
+from .machine import PIECES, ROW_PARTS, Machine, largest_divisor
 from .memory_order import in_squares, runs_of
+from .shares import blocks_of_image, share_rows
 
 PARALLEL_ELEMENTS = 1 << 14
 EVEN_PIECES = 8  # for each core: threads share so many pieces evenly, whatever their number
@@ -56,6 +57,18 @@ def arrange(stage: Stage, axes: list[IterVar], machine: Machine) -> None:
     if lanes > 1 and size != 1:
         stage.vectorize(inner)
     if small:
+        return
+    image = blocks_of_image(stage.op.output(0), machine)
+    if image and not outer and chunk is not None and size % (image * together) == 0:
+        stage.parallel(chunk)
+        share_rows(stage, chunk, (1, image, size // (image * together)), machine)
+        return
+    if len(outer) > 1 and sizes[-1] >= ROW_PARTS and prod(sizes[:-1]) == image:
+        # parts of the rows of all blocks, block by block
+        parts = max(largest_divisor(sizes[-1], ROW_PARTS), PIECES * machine.cores)
+        part, rows = stage.split(outer.pop(), nparts=parts)
+        stage.reorder(part, *outer, rows)
+        stage.parallel(part)
         return
     if chunk is not None and prod(sizes) < PIECES * machine.cores:
         if not outer:

@@ -130,6 +130,7 @@ FMA_CHAINS = 8  # latency (4) times FMAs a cycle (2)
 WAY, LINE = 4096, 64  # bytes of a way of the first-level cache, and of a line
 SPARE_WAYS = 2  # for what a kernel reads beside
 PIECES = 2  # for each core, that threads share evenly
+ROW_PARTS = 16  # of an image, that threads share
 PARALLEL_PRODUCTS = 1 << 18  # multiplications; fewer take less time than waking threads
 PARALLEL_STEPS = 1 << 15  # elements read
 FEW_ROWS = 20  # of a product: that many uses of each element of a side pay for a copy of it
@@ -144,13 +145,15 @@ def work_of(t: Tensor) -> int:
     return work
 
 
-def parallel_if(stage: Stage, axis: IterVar, work: int, least: int, machine: Machine) -> None:
-    """Run a loop on all threads where there is work for them, or where it is not known."""
+def parallel_if(stage: Stage, axis: IterVar, work: int, least: int, machine: Machine) -> bool:
+    """Run a loop on all threads where there is work for them, or where it is not known; whether
+    it is."""
     pays = not work or work >= least
     if least // UNSURE <= work <= least * UNSURE:
         (pays,) = map(bool, machine.choose(stage.op.name, "threads", [(pays,), (not pays,)]))
     if pays:
         stage.parallel(axis)
+    return pays
 
 
 def ask_ahead(stage: Stage, axis: IterVar, weights: Tensor, alike: int, machine: Machine) -> None:

@@ -20,6 +20,7 @@ from .machine import (
     size_of,
     work_of,
 )
+from .shares import share_rows
 
 CHAINS = 4  # vectors that are added to in turns
 LEAST_LANES = 4  # of vectors along a short run
@@ -47,8 +48,10 @@ def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: Machine) -> N
         outer = [*outer, chunk]
     if size > 1:
         stage.vectorize(inner)
+    loops = [extent_of(a) for a in outer[:3]]
     head = stage.fuse(*outer[:3]) if len(outer) >= 3 else stage.fuse(*outer)
-    parallel_if(stage, head, work_of(pool), PARALLEL_STEPS, machine)
+    if parallel_if(stage, head, work_of(pool), PARALLEL_STEPS, machine) and len(loops) > 2:
+        share_rows(stage, head, loops, machine)
     if pad is not None:
         _, inner_pad = pad.split(pad.op.axis[-1], factor=lanes)
         pad.vectorize(inner_pad)

@@ -22,6 +22,7 @@ from .machine import (
     parallel_if,
     work_of,
 )
+from .shares import share_rows
 
 HALVES = ("winograd_rows", "winograd_columns")
 LINES_APART = 5  # no small multiple is near the lines of a way
@@ -94,7 +95,10 @@ def schedule_winograd_output(s: Schedule, image: Tensor, out: Tensor, machine: M
     _first_half_at(s, image, stage, (x_outer, *head)[-1], lane)
     for product in _half_of(image).op.input_tensors:
         _apart(s[product], machine)
-    parallel_if(stage, stage.fuse(*others, y_outer), work_of(image), PARALLEL_STEPS, machine)
+    loops = [*map(extent_of, others), -(-extent_of(axes[window[0]]) // tile)]
+    pieces = stage.fuse(*others, y_outer)
+    if parallel_if(stage, pieces, work_of(image), PARALLEL_STEPS, machine):
+        share_rows(stage, pieces, loops, machine)
 
 
 def _apart(stage: Any, machine: Machine) -> None:
