@@ -10,18 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import tilewright
+from tilewright.driver.handing import round_trip
 from tilewright.target.target import Target
 
 PACKAGES = ("numpy", "llvmlite", "onnx", "onnxruntime", "openvino", "torch")
 
 
 def facts() -> dict[str, Any]:
-    """Date, commit (with "+" where files differ from it), processor, target, versions."""
+    """Date, commit (with "+" where files differ from it), processor, target, nanoseconds from one
+    core to the other and back (driver/handing.py), versions."""
     return {
         "date": time.strftime("%Y-%m-%d %H:%M"),
         "commit": _commit(),
         "processor": _processor(),
         "target": str(Target("llvm").cpu),
+        "round_trip_ns": None if (trip := round_trip()) is None else round(trip * 1e9),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
         "tilewright": tilewright.__version__,

@@ -219,7 +219,7 @@ def test_doctor() -> None:
     done = tilewright("doctor")
     assert done.returncode == 0, done.stderr
     for text in ("tilewright", "python", "package numpy", "package llvmlite", "cpu features",
-                 "FMA peak",
+                 "FMA peak", "core to core",
                  "target llvm", "target cuda", "target opencl"):  # fmt: skip
         assert text in done.stdout
     facts = json.loads(tilewright("doctor", "--json").stdout)
@@ -230,6 +230,7 @@ def test_doctor() -> None:
     assert facts["cpu"]
     assert facts["cpu_features"]
     assert facts["threads"] >= 1
+    assert facts["round_trip_ns"] is None or facts["round_trip_ns"] > 1
 
 
 @pytest.mark.parametrize("command", [(), ("run",), ("doctor",)])

@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import __version__
 from ..base.errors import TilewrightError
+from ..driver.handing import round_trip
 from ..driver.peak import fma_peak
 from ..rt import threads
 from ..rt.device import Device, device
@@ -34,6 +35,7 @@ def facts() -> dict[str, Any]:
         "vector_bytes": target.vector_bytes,
         "threads": count,
         "peak_gflops": fma_peak(target, count) / 1e9,
+        "round_trip_ns": None if (trip := round_trip()) is None else trip * 1e9,
         "targets": {name: _state(name) for name in ("llvm", "cuda", "opencl")},
         "cuda_compiler": nvrtc.find_compiler() or f"none: {nvrtc.why_missing()}",
         "devices": {str(d): _device(d) for kind in ("cuda", "opencl", "simt") for d in _all(kind)},
@@ -101,6 +103,12 @@ def doctor(as_json: bool) -> None:
             flat["cpu features"] = " ".join(value)
         elif name == "peak_gflops":
             flat["FMA peak"] = f"{value:.0f} GFLOP/s on {rows['threads']} threads (measured)"
+        elif name == "round_trip_ns":
+            flat["core to core"] = (
+                "not measured: one core, or no say in which"
+                if value is None
+                else f"{value:.0f} ns there and back (measured)"
+            )
         else:
             flat[name.replace("_", " ")] = value
     show.facts(flat)
