@@ -14,11 +14,13 @@ _MATH = """
 _IN_LIBM = frozenset(name + kind for name in _MATH.split() for kind in ("", "f", "l"))
 
 VERSIONS: dict[int, dict[str, str]] = {
-    # x86-64 has two kinds of conditions; a name without a version gets the older, slower one
+    # x86-64 has two kinds of conditions, and of what says which cores a thread may use; a name
+    # without a version gets the older one, which is slower, or takes other arguments
     X86_64: {
         f"pthread_cond_{what}": "GLIBC_2.3.2"
         for what in ("init", "destroy", "wait", "timedwait", "signal", "broadcast")
-    },
+    }
+    | {f"sched_{what}affinity": "GLIBC_2.3.4" for what in ("get", "set")},
     AARCH64: {},
 }
 """Versions to ask for, of functions of which the C library has several that differ."""

@@ -340,6 +340,61 @@ def test_callers_that_fill_the_cores_run_alone(callers: int, shares: bool) -> No
     assert (len(ranges) > 1) == shares
 
 
+def test_a_worker_that_sleeps_keeps_away_from_its_caller() -> None:
+    """Where it would be woken, and wait for the caller's core while another has nothing to do."""
+    out = run("""
+import time
+before = {*os.listdir("/proc/self/task")}
+mine = os.sched_getaffinity(0)
+for _ in range(50):
+    many(3, 30, 2)
+    time.sleep(1e-3)
+(worker,) = {*os.listdir("/proc/self/task")} - before
+allowed = os.sched_getaffinity(int(worker))
+assert allowed < mine if len(mine) > 1 else allowed == mine, (allowed, mine)
+assert len(allowed) >= len(mine) - 1
+print("done")
+""")
+    assert out.strip() == "done"
+
+
+def test_more_threads_than_cores_go_where_they_like() -> None:
+    out = run("""
+import time
+before = {*os.listdir("/proc/self/task")}
+mine = os.sched_getaffinity(0)
+for _ in range(50):
+    many(3, 30, len(mine) + 1)
+    time.sleep(1e-3)
+workers = {*os.listdir("/proc/self/task")} - before
+assert len(workers) == len(mine)
+assert all(os.sched_getaffinity(int(w)) == mine for w in workers)
+print("done")
+""")
+    assert out.strip() == "done"
+
+
+@pytest.mark.parametrize("core", ["min", "max"])
+def test_a_worker_keeps_to_the_cores_that_all_threads_are_given(core: str) -> None:
+    """By the program taskset, for one."""
+    out = run(f"""
+import time
+mine = os.sched_getaffinity(0)
+many(50, 30, 2)
+time.sleep(1e-3)
+for thread in os.listdir("/proc/self/task"):
+    os.sched_setaffinity(int(thread), {{{core}(mine)}})
+for _ in range(50):
+    many(3, 30, 2)
+    time.sleep(1e-3)
+threads = os.listdir("/proc/self/task")
+assert len(threads) > 1
+assert all(os.sched_getaffinity(int(t)) == {{{core}(mine)}} for t in threads)
+print("done")
+""")
+    assert out.strip() == "done"
+
+
 def test_a_task_that_fails_fails_the_loop(loops: Any) -> None:
     for team in (1, 2, 5):
         with pytest.raises(TilewrightError, match="code 4"):

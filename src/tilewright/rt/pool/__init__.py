@@ -27,7 +27,10 @@ within a piece a block's rows are run before those of the next, which has other 
 
 *Waiting.* A worker without work, or a caller whose last pieces run elsewhere, looks again and again
 for as long as a sleeping thread takes to wake up (measured, 20 to 50 microseconds), then sleeps,
-which gives its core to others: to the very thread it waits for, where that lost its own.
+which gives its core to others: to the very thread it waits for, where that lost its own. Who is
+woken leaves the core of who woke it, which goes on there: Linux likes to put it there, or finds it
+there from last time, and then two threads take turns on one core for as long as they sleep between
+loops, at less than half the speed, while another core has nothing to do.
 
 *Small loops.* By the time that its steps took before, a loop is run by its caller alone unless it
 takes longer than handing work to a thread that is awake (measured). Threads that sleep are woken
@@ -63,6 +66,11 @@ STATE = ("waking_ns", "handing_ns", "workers", "asleep")
 """What `tw_pool_state` writes, doubles all."""
 
 _PARTS = ("types", "waiting", "pieces", "workers", "loops")
+_AFFINITY = """declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
+declare i32 @getpid()
+declare i32 @memcmp(ptr, ptr, i64)"""
 _PAUSES = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
     "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
@@ -77,13 +85,16 @@ def pool_ir(machine: str = "", system: str = "", own: bool = False) -> str:
     their own, `tw_own_parallel` and so on.
     """
     machine = machine or platform.machine()
-    is_darwin = (system or platform.system()) == "Darwin"
+    system = system or platform.system()
+    is_darwin, is_linux = system == "Darwin", system == "Linux"
     declare, pause = _PAUSES.get(_MACHINES.get(machine, machine), ("", ""))
     folder = Path(__file__).parent
-    text = "\n".join((folder / f"{part}.ll").read_text(encoding="utf-8") for part in _PARTS)
+    parts = (*_PARTS, "cores" if is_linux else "cores_unknown")
+    text = "\n".join((folder / f"{part}.ll").read_text(encoding="utf-8") for part in parts)
     return Template(text).substitute(
         declare=declare,
         pause=pause,
+        affinity=_AFFINITY if is_linux else "",
         clock=6 if is_darwin else 1,  # CLOCK_MONOTONIC
         setmask=3 if is_darwin else 2,  # SIG_SETMASK
         linkage="internal" if own else "",

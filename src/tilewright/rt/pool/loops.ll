@@ -226,6 +226,9 @@ entry:
   %back.at = getelementptr %slot, ptr %slot, i64 0, i32 13
   store i32 %back.small, ptr %back.at
   call void @offer(ptr %slot, i64 %pieces, i64 %n)
+  %core = call i64 @core()
+  %core.at = getelementptr { i32, i32, i32, i32, i64 }, ptr @team, i64 0, i32 4
+  store atomic i64 %core, ptr %core.at monotonic, align 8
   %slot.int = ptrtoint ptr %slot to i64
   %base = ptrtoint ptr @slots to i64
   %offset = sub i64 %slot.int, %base
@@ -349,7 +352,7 @@ out:
 define $linkage void @${prefix}_reset() {
 entry:
   store i64 0, ptr @signal
-  store [2 x i64] zeroinitializer, ptr @team
+  store [3 x i64] [ i64 0, i64 0, i64 -1 ], ptr @team
   store i32 0, ptr @asleep
   store i32 0, ptr @callers
   br label %next

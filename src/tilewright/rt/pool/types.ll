@@ -1,4 +1,5 @@
-; one sleeping thread: a mutex and a condition (more room than any system takes), and a wake-up
+; one sleeping thread: a mutex and a condition (more room than any system takes), a wake-up, and the
+; core that it came from
 %parker = type { [8 x i64], [8 x i64], i64, [7 x i64] }
 ; asleep (0 or 1), when it was woken, and its parker
 %worker = type { i32, i32, i64, [6 x i64], %parker }
@@ -13,8 +14,9 @@
 
 ; number of loops begun (48 bits) and the slots whose pieces may be claimed (16 bits)
 @signal = internal global { i64, [7 x i64] } zeroinitializer, align 64
-; workers, growing, failed, wanted
-@team = internal global { i32, i32, i32, i32, [6 x i64] } zeroinitializer, align 64
+; workers, growing, failed, wanted; the core of the last caller
+@team = internal global { i32, i32, i32, i32, i64, [5 x i64] }
+    { i32 0, i32 0, i32 0, i32 0, i64 -1, [5 x i64] zeroinitializer }, align 64
 @asleep = internal global { i32, [15 x i32] } zeroinitializer, align 64
 ; threads that are in a loop now, shared or alone
 @callers = internal global { i32, [15 x i32] } zeroinitializer, align 64
@@ -37,10 +39,14 @@ declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @sigfillset(ptr)
+$affinity
 declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
 declare double @llvm.minnum.f64(double, double)
 declare double @llvm.maxnum.f64(double, double)
 declare i64 @llvm.cttz.i64(i64, i1)
+declare i64 @llvm.ctpop.i64(i64)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare i64 @llvm.fptosi.sat.i64.f64(double)
 $declare

@@ -18,6 +18,8 @@ define internal void @init_parker(ptr %parker) {
   ret void
 }
 
+; sleep until another thread says so, and leave its core, which it goes on with: systems like to wake
+; a thread where it was last, or next to who wakes it
 define internal void @park(ptr %parker) {
 entry:
   %cond = getelementptr %parker, ptr %parker, i64 0, i32 1
@@ -33,15 +35,21 @@ sleep:
   br label %look
 out:
   store i64 0, ptr %flag
+  %waker.at = getelementptr %parker, ptr %parker, i64 0, i32 3, i64 0
+  %waker = load i64, ptr %waker.at
   call i32 @pthread_mutex_unlock(ptr %parker)
+  call void @leave_core(i64 %waker)
   ret void
 }
 
 define internal void @unpark(ptr %parker) {
   %cond = getelementptr %parker, ptr %parker, i64 0, i32 1
   %flag = getelementptr %parker, ptr %parker, i64 0, i32 2
+  %waker.at = getelementptr %parker, ptr %parker, i64 0, i32 3, i64 0
+  %core = call i64 @core()
   call i32 @pthread_mutex_lock(ptr %parker)
   store i64 1, ptr %flag
+  store i64 %core, ptr %waker.at
   call i32 @pthread_cond_signal(ptr %cond)
   call i32 @pthread_mutex_unlock(ptr %parker)
   ret void

@@ -92,8 +92,9 @@ out:
 }
 
 ; sleep unless a loop began since %seen; nanoseconds that waking took, 0 if it did not sleep
-define internal i64 @rest(i64 %number, i64 %seen) {
+define internal i64 @rest(i64 %number, i64 %seen, ptr %may, ptr %avoided) {
 entry:
+  call void @avoid_caller(ptr %may, ptr %avoided)
   %state = getelementptr %worker, ptr @workers, i64 %number
   atomicrmw add ptr @asleep, i32 1 seq_cst
   store atomic i32 1, ptr %state seq_cst, align 64
@@ -121,6 +122,10 @@ sleep:
 define internal ptr @live(ptr %argument) {
 entry:
   %mask = alloca [32 x i64]
+  %may = alloca [16 x i64], align 64
+  %avoided = alloca i64
+  call i1 @cores_of(i32 0, ptr %may)
+  store i64 -1, ptr %avoided
   call i32 @sigfillset(ptr %mask)
   call i32 @pthread_sigmask(i32 $setmask, ptr %mask, ptr null)
   %number = ptrtoint ptr %argument to i64
@@ -158,7 +163,7 @@ clock:
   %over = icmp sgt i64 %d, %patience
   br i1 %over, label %sleep, label %spin
 sleep:
-  %lag = call i64 @rest(i64 %number, i64 %seen)
+  %lag = call i64 @rest(i64 %number, i64 %seen, ptr %may, ptr %avoided)
   %woken = icmp sgt i64 %lag, 0
   br i1 %woken, label %slept, label %top
 slept:
