@@ -28,6 +28,12 @@ _ENOUGH = 16  # repetitions after which more say nothing new, unless they differ
 _QUIET = 0.02  # the spread of repetitions that do not
 # after so many repetitions, a candidate slower than this multiple of the best is given up
 _STEPS = {2: 1.5, 4: 1.15, 8: 1.04}
+# a candidate that is slower by no more than this is run again after a pause, so many times (seconds):
+# what another process leaves behind, and threads that share a core at first, double a time for some
+# milliseconds, and would cost a search its best candidate
+_DOUBTFUL = 2.5
+_DOUBTS = 2
+_PAUSE = 2e-3
 
 
 class Best(NamedTuple):
@@ -69,11 +75,17 @@ def repetitions(
     number = 1 if cold else max(1, round(budget / REPETITIONS / once)) if once > 0 else 1 << 10
     most = min(REPETITIONS, max(_FEWEST, math.ceil(budget / max(once * number, 1e-9))))
     costs = [once] if number == 1 else []
+    doubts = 0
     while len(costs) < most:
-        if costs and _is_settled(costs, best):
+        pause = cooldown
+        if best is not None and _is_slow(costs, best):
+            if doubts == _DOUBTS or min(costs) > _DOUBTFUL * best.cost:
+                break
+            doubts, pause = doubts + 1, max(cooldown, _PAUSE)
+        elif costs and _is_settled(costs, best):
             break
-        if cooldown > 0:
-            time.sleep(cooldown)
+        if pause > 0:
+            time.sleep(pause)
         costs.append(seconds(number) / number)
     return undisturbed(costs), best is not None and _is_slow(costs, best)
 
@@ -84,9 +96,7 @@ def undisturbed(costs: list[float]) -> list[float]:
 
 
 def _is_settled(costs: list[float], best: Best | None) -> bool:
-    """Whether further repetitions would change nothing."""
-    if best is not None and _is_slow(costs, best):
-        return True
+    """Whether further repetitions of one that is not clearly slow would change nothing."""
     half = undisturbed(costs)
     clear = best is None or half[-1] < best.cost
     return len(costs) >= (_LEADING if clear else _ENOUGH) and spread(half) <= _QUIET
@@ -95,4 +105,4 @@ def _is_settled(costs: list[float], best: Best | None) -> bool:
 def _is_slow(costs: list[float], best: Best) -> bool:
     """Whether a candidate is slower than the best by more than so few repetitions may err."""
     factor = min((f for n, f in _STEPS.items() if n <= len(costs)), default=math.inf)
-    return min(costs) > best.cost * (factor + best.noise)
+    return bool(costs) and min(costs) > best.cost * (factor + best.noise)
