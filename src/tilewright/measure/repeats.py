@@ -28,9 +28,9 @@ _ENOUGH = 16  # repetitions after which more say nothing new, unless they differ
 _QUIET = 0.02  # the spread of repetitions that do not
 # after so many repetitions, a candidate slower than this multiple of the best is given up
 _STEPS = {2: 1.5, 4: 1.15, 8: 1.04}
-# a candidate that is slower by no more than this is run again after a pause, so many times (seconds):
-# what another process leaves behind, and threads that share a core at first, double a time for some
-# milliseconds, and would cost a search its best candidate
+# A candidate that is slower by no more than this is run again after a pause (seconds), so many
+# times: what another process leaves behind, and threads that share a core at first, double a time
+# for some milliseconds, and would cost a search its best candidate.
 _DOUBTFUL = 2.5
 _DOUBTS = 2
 _PAUSE = 2e-3
