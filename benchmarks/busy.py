@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -102,13 +103,19 @@ def serve(system: str, path: str, threads: int) -> None:
 
 
 class System:
-    """A system in its own process, with one network loaded."""
+    """A system in its own process, with one network loaded. `tree`: the folder of the version of
+    tilewright that it is to have."""
 
-    def __init__(self, python: str, system: str, path: str, threads: int) -> None:
-        command = [python, "-m", "benchmarks.busy", "--serve", system, path]
+    def __init__(
+        self, python: str, system: str, path: str, threads: int, tree: str | None = None
+    ) -> None:
+        command = [python, "-m", "benchmarks.busy", "--serve", system, str(Path(path).resolve())]
         command += ["--threads", str(threads)]
+        env = dict(os.environ)
+        if tree is not None:
+            env["PYTHONPATH"] = os.pathsep.join((str(Path(tree) / "src"), tree))
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env, cwd=tree
         )
         self._answer()
 
