@@ -5,8 +5,10 @@ What one thread wrote is near for it, and far for one whose core has another thi
 sockets). A convolution reads all blocks of channels of the rows that it makes; were threads to
 share blocks, half of all data and more would change sides at each stage. So threads have shares of
 the rows of one image, of all blocks, in all stages alike (pragma parallel_rows, rt/pool), unless
-each of them would have to read weights that are more than the data that stays near. Of several
-images each thread has some, as it is.
+each of them would have to read weights that are more than twice the data that stays near. Of
+several images each thread has some, as it is. Winograd's input and product go by places of tiles,
+whose parts would be a few lines each (product: 1.5 times as long so), and sums over whole images by
+blocks.
 """
 
 from __future__ import annotations
