@@ -38,6 +38,14 @@ def element_wise(*shape: int) -> Any:
     return [x, topi.nn.relu(x)]
 
 
+def pooled(*shape: int) -> Any:
+    x = te.placeholder(shape, "float32", "x")
+    if len(shape) == 3:
+        return [x, topi.nn.pool1d(x, [2], [1], [1], [0, 0], "max")]
+    one, none = [1, 1], [0] * 4
+    return [x, topi.nn.pool2d(x, [2, 2], one, one, none, "max", layout="NCHW16c")]
+
+
 def rows_of(tensors: list[Any]) -> tuple[list[int], list[int]]:
     """What parallel_rows says, and the extents of the parallel loops."""
     with tw.target.Target(CPU):
@@ -63,6 +71,9 @@ def rows_of(tensors: list[Any]) -> tuple[list[int], list[int]]:
         (element_wise(2, 6, 56, 56, 16), []),
         (element_wise(1, 6, 56, 56, 64), []),  # no blocks of channels
         (element_wise(1, 96, 56, 56), []),
+        (pooled(1, 4, 57, 57, 16), [56]),
+        (pooled(2, 4, 57, 57, 16), []),
+        (pooled(1, 300, 300), []),  # a line, whose vectors are a loop
     ],
 )
 def test_which_loops_share_rows(tensors: Any, rows: list[int]) -> None:

@@ -48,7 +48,7 @@ def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: Machine) -> N
         outer = [*outer, chunk]
     if size > 1:
         stage.vectorize(inner)
-    loops = [extent_of(a) for a in outer[:3]]
+    loops = [extent_of(a) for a in stage.op.axis[:3]]
     head = stage.fuse(*outer[:3]) if len(outer) >= 3 else stage.fuse(*outer)
     if parallel_if(stage, head, work_of(pool), PARALLEL_STEPS, machine) and len(loops) > 2:
         share_rows(stage, head, loops, machine)
