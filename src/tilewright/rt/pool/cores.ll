@@ -102,12 +102,11 @@ compare:
   call void @without(ptr %kept, ptr %may, i64 %before)
   %differ = call i32 @memcmp(ptr %now, ptr %kept, i64 128)
   %same = icmp eq i32 %differ, 0
+  br i1 %same, label %mine, label %take
+mine:
   %whole = icmp eq i64 %before, -1
-  %sure = and i1 %same, %whole
-  br i1 %sure, label %move, label %doubt
-doubt:  ; the mask that a worker set, or one that all threads of the process were given
-  br i1 %same, label %first, label %take
-first:
+  br i1 %whole, label %move, label %first
+first:  ; the mask that a worker set, or one that all threads of the process were given
   %pid = call i32 @getpid()
   call i1 @cores_of(i32 %pid, ptr %kept)
   %apart = call i32 @memcmp(ptr %now, ptr %kept, i64 128)

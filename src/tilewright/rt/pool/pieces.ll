@@ -86,20 +86,9 @@ define internal i64 @part(i64 %k, i64 %n, i64 %size) {
   ret i64 %r
 }
 
-; where home %h begins in block %b, a row: with all rows of all blocks in line, row by row, homes are
-; even shares of these
-define internal i64 @row_of(i64 %h, i64 %homes, i64 %rows, i64 %blocks, i64 %b) {
-  %steps = mul i64 %rows, %blocks
-  %at = call i64 @part(i64 %h, i64 %homes, i64 %steps)
-  %row = udiv i64 %at, %blocks
-  %over = urem i64 %at, %blocks
-  %before = icmp ult i64 %b, %over
-  %one = zext i1 %before to i64
-  %r = add i64 %row, %one
-  ret i64 %r
-}
-
-; run a piece of a loop over rows of blocks, block by block; the first code that is not 0, and steps
+; run a piece of a loop over rows of blocks, block by block; the first code that is not 0, and steps.
+; With all rows of all blocks in line, row by row, homes are even shares of these: a home begins in
+; row %low.row, in the next one in the first %low.over blocks, and ends so where the next home begins
 define internal { i32, i64 } @run_rows(ptr %slot, i64 %piece, ptr %task, ptr %context, i32 %thread) {
 entry:
   %grid.at = getelementptr %slot, ptr %slot, i64 0, i32 14
@@ -121,6 +110,13 @@ entry:
   %j.next = add i64 %j, 1
   %first = call i64 @part(i64 %i, i64 %block.parts, i64 %blocks)
   %end = call i64 @part(i64 %i.next, i64 %block.parts, i64 %blocks)
+  %steps = mul i64 %rows, %blocks
+  %low.at = call i64 @part(i64 %h, i64 %homes, i64 %steps)
+  %high.at = call i64 @part(i64 %h.next, i64 %homes, i64 %steps)
+  %low.row = udiv i64 %low.at, %blocks
+  %low.over = urem i64 %low.at, %blocks
+  %high.row = udiv i64 %high.at, %blocks
+  %high.over = urem i64 %high.at, %blocks
   br label %block
 block:
   %b = phi i64 [ %first, %entry ], [ %b.next, %on ]
@@ -128,8 +124,12 @@ block:
   %more = icmp ult i64 %b, %end
   br i1 %more, label %find, label %out
 find:
-  %top = call i64 @row_of(i64 %h, i64 %homes, i64 %rows, i64 %blocks, i64 %b)
-  %bottom = call i64 @row_of(i64 %h.next, i64 %homes, i64 %rows, i64 %blocks, i64 %b)
+  %late = icmp ult i64 %b, %low.over
+  %one.less = zext i1 %late to i64
+  %top = add i64 %low.row, %one.less
+  %longer = icmp ult i64 %b, %high.over
+  %one.more = zext i1 %longer to i64
+  %bottom = add i64 %high.row, %one.more
   %size = sub i64 %bottom, %top
   %skip = call i64 @part(i64 %j, i64 %row.parts, i64 %size)
   %stop = call i64 @part(i64 %j.next, i64 %row.parts, i64 %size)

@@ -4,8 +4,7 @@
 ; asleep (0 or 1), when it was woken, and its parker
 %worker = type { i32, i32, i64, [6 x i64], %parker }
 ; taken, threads, homes, pieces, task, context, steps, when it began, epoch; left, waiting, code,
-; whether homes begin with their last pieces; how homes and pieces lie
-; in blocks of steps; words
+; whether homes begin with their last pieces; how homes and pieces lie in blocks of steps; words
 %slot = type { i32, i32, i32, i32, ptr, ptr, i64, i64, i64, [1 x i64],
                i32, i32, i32, i32, %grid, %parker, [128 x [8 x i64]] }
 ; steps of a block (0: steps are in line), blocks, and how a home is cut into pieces: into so many
