@@ -9,16 +9,14 @@ runs can only be compared beside this one.
 from __future__ import annotations
 
 import ctypes
-import os
-import threading
 import time
-from contextlib import suppress
 from functools import cache
 from statistics import median
 from typing import Any
 
 from ..rt import native
 from ..rt.threads import allowed_cores
+from .on_cores import side_by_side
 
 TURNS = 5_000
 ATTEMPTS = 5
@@ -61,34 +59,23 @@ def round_trip() -> float | None:
     """Seconds that a word takes between the first two cores that the process may use, and back,
     the median of some attempts; None where there is one core, or the system does not let a thread
     choose its own."""
-    cores = sorted(allowed_cores())[:2]
-    if len(cores) < 2 or not hasattr(os, "sched_setaffinity"):
+    if len(allowed_cores()) < 2:
         return None
-    known = [t for t in (_one(cores) for _ in range(ATTEMPTS)) if t is not None]
+    known = [t for t in (_one() for _ in range(ATTEMPTS)) if t is not None]
     return median(known) if known else None
 
 
-def _one(cores: list[int]) -> float | None:
+def _one() -> float | None:
     _library, function = _turns()
     word = (ctypes.c_int64 * 16)()  # a line of its own somewhere in it
     address = (ctypes.addressof(word) + 63) // 64 * 64
-    start = threading.Barrier(2)
-    placed: list[int] = []
     spans: list[float] = []
 
-    def play(mine: int) -> None:
-        with suppress(OSError):  # a sandbox may forbid it
-            os.sched_setaffinity(0, {cores[mine]})  # of this thread alone
-            placed.append(mine)
-        start.wait()
-        if len(placed) == 2:  # on one core, each turn would last as long as the system lets it
+    def play(mine: int, apart: bool) -> None:
+        if apart:  # on one core, each turn would last as long as the system lets it
             begin = time.perf_counter()
             function(address, mine, TURNS)
             spans.append((time.perf_counter() - begin) / TURNS)
 
-    players = [threading.Thread(target=play, args=(k,)) for k in range(2)]
-    for p in players:
-        p.start()
-    for p in players:
-        p.join()
-    return max(spans) if len(spans) == 2 else None
+    side_by_side(2, play)
+    return max(spans) if spans else None

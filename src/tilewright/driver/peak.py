@@ -10,17 +10,14 @@ pipes, is one that can be trusted.
 from __future__ import annotations
 
 import ctypes
-import os
-import threading
 import time
-from contextlib import suppress
 from functools import cache
 from typing import Any
 
 from ..codegen.llvm import backend
 from ..rt import native
-from ..rt.threads import allowed_cores
 from ..target.target import Target
+from .on_cores import side_by_side
 
 CHAINS, UNFUSED_CHAINS = 12, 14
 # Some milliseconds: threads start within some ten microseconds of each other.
@@ -98,26 +95,14 @@ def sample_peak(target: Target, threads: int = 1) -> float:
     of two that began on the same.
     """
     _library, function = _chains_code(target)
-    start = threading.Barrier(threads)
     spans: list[tuple[float, float]] = []
 
-    cores = sorted(allowed_cores())
-    apart = len(cores) >= threads and hasattr(os, "sched_setaffinity")
-
-    def work(k: int) -> None:
-        if apart:
-            with suppress(OSError):  # a sandbox may forbid it
-                os.sched_setaffinity(0, {cores[k]})  # of this thread alone
-        start.wait()
+    def work(_k: int, _apart: bool) -> None:
         begin = time.perf_counter()
         function(STEPS, 0.5)
         spans.append((begin, time.perf_counter()))
 
-    workers = [threading.Thread(target=work, args=(k,)) for k in range(threads)]
-    for w in workers:
-        w.start()
-    for w in workers:
-        w.join()
+    side_by_side(threads, work)
     seconds = max(end for _, end in spans) - min(begin for begin, _ in spans)
     return 2.0 * max(4, target.vector_bytes // 4) * chains(target) * STEPS * threads / seconds
 
