@@ -26,11 +26,11 @@ from statistics import median
 from typing import Any
 
 from benchmarks.busy import LOADERS, System
+from benchmarks.where import TWICE
 from tilewright.driver.handing import round_trip
 
 TURN_S = 0.3
 ENOUGH = 6  # turns of each kind
-TWICE = 1.8  # times as long, from which on round trips are of two kinds
 
 Turn = tuple[float, float, list[float]]  # the round trips around it, milliseconds by system
 

@@ -2,12 +2,16 @@
 
     python -m benchmarks.ops [--set suite|layers|odd|small] [--seed S] [--trials N] [--batch B]
         [--cases SUBSTRING,...] [--draw N] [--json] [--peers-only] [--records FILE] [--out FILE]
+        [--mcpu haswell|x86-64-v2]
 
 `suite`: Ansor's operators; `layers`: layers of networks; `odd`: shapes drawn by the seed.
 
 Every competitor runs in a process of its own, on two threads, and all take turns in every round;
 a case's time is the median over all rounds. The limit of a case is what the machine allows:
-max(FLOP / FMA peak, bytes / copy bandwidth for so many bytes), measured in the same rounds.
+max(FLOP / FMA peak, bytes / copy bandwidth for so many bytes), measured in the same rounds. A round
+in which a virtual machine's cores were moved nearer or apart is taken again (benchmarks/apart.py).
+`--mcpu`: ours for an older CPU, the peak of its instructions, and those libraries that can be held
+to them (a way that is faster than the peak was not held: OpenVINO's constant products).
 docs/benchmarks-ops.md says what is compared. Progress goes to standard error.
 """
 
@@ -32,6 +36,8 @@ import numpy as np
 from benchmarks import where
 from benchmarks.ops_channel import Competitor, Failure
 from benchmarks.ops_suite import Case, cases_of
+from benchmarks.where import moved
+from tilewright.driver.handing import round_trip
 from tilewright.rt.busy import watched
 
 Row = dict[str, Any]
@@ -39,8 +45,14 @@ Row = dict[str, Any]
 Times = dict[str, dict[str, list[float]]]
 PEERS = ("onnxruntime", "torch", "torch_last", "openvino")
 OURS = ("default", "untuned", "tuned")
+# What holds libraries to the instructions of an older CPU; ONNX Runtime asks the processor alone.
+HELD = {
+    "haswell": {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
+    "x86-64-v2": {"ONEDNN_MAX_CPU_ISA": "SSE41", "ATEN_CPU_CAPABILITY": "default"},
+}
+NOT_HELD = ("onnxruntime",)
 SETS = ("suite", "layers", "odd", "small")
-USED = ("set", "seed", "draw", "trials", "batch", "rounds", "seconds", "threads")
+USED = ("set", "seed", "draw", "trials", "batch", "rounds", "seconds", "threads", "mcpu")
 # Between turns: the pools of threads of other libraries stop to spin.
 PAUSE_S = 0.1
 CLIP = 2.0
@@ -56,12 +68,16 @@ class Comparison:
         self.records = Path(options.records) if options.records else folder / "records.db"
         threads = str(options.threads)
         more = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
-        self.machine = Competitor("machine", _module("machine", threads), {})
+        more |= HELD.get(options.mcpu, {})
+        self.target = ["--target", f"llvm -mcpu={options.mcpu}" if options.mcpu else "llvm"]
+        self.machine = Competitor("machine", [*_module("machine", threads), *self.target], {})
         self.competitors = {
-            name: Competitor(name, [*_module("peers", threads), name], more) for name in PEERS
+            name: Competitor(name, [*_module("peers", threads), name], more)
+            for name in PEERS
+            if not (options.mcpu and name in NOT_HELD)
         }
         if not options.peers_only:
-            command = [*_module("ours", threads), "--records", str(self.records)]
+            command = [*_module("ours", threads), "--records", str(self.records), *self.target]
             command += ["--algorithm-error", str(options.algorithm_error)]
             self.competitors["ours"] = Competitor("ours", command, {})
 
@@ -74,7 +90,7 @@ class Comparison:
         o = self.options
         command = [sys.executable, *_module("ours", str(o.threads)), "--records"]
         command += [str(self.records), "--tune", case.name, "--trials", str(o.trials)]
-        command += ["--batch", str(o.batch), "--set", o.set]
+        command += ["--batch", str(o.batch), "--set", o.set, *self.target]
         command += ["--algorithm-error", str(o.algorithm_error)]
         start = time.perf_counter()
         done = subprocess.run(command, stdout=sys.stderr.fileno())
@@ -98,6 +114,8 @@ class Comparison:
         for one in self.competitors.values():
             with contextlib.suppress(Failure):
                 one.ask("drop")
+        if o.mcpu:
+            _drop_unheld(row, times, max(peaks))
         row |= {"peak_flop_per_s": max(peaks), "copy_bytes_per_s": max(copies)}
         row["limit_s"] = max(case.flop / max(peaks), case.bytes / max(copies))
         return _finish(row, times)
@@ -105,28 +123,50 @@ class Comparison:
     def _rounds(
         self, case: Case, row: Row, turns: list[tuple[str, str]]
     ) -> tuple[Times, list[float], list[float]]:
-        """Seconds by group and way, FMA peaks, copy bandwidths; who fails takes no more turns."""
-        times: Times = {group: {} for _, group in turns}
-        peaks, copies = [], []
-        for _ in range(self.options.rounds):
+        """Seconds by group and way, FMA peaks, copy bandwidths; who fails takes no more turns.
+
+        Of rounds in which the cores moved, as many as were asked for are taken again; `round_trips`
+        has nanoseconds before and behind each one that counts, `moved` how many did not.
+        """
+        copies, torn = [], 0
+        rounds: list[Times] = []
+        trips: list[list[int]] = []
+        peaks: list[float] = []
+        while len(rounds) < self.options.rounds:
             time.sleep(PAUSE_S)
+            before = round_trip()
             peaks.append(self.machine.ask("peak")["flop_per_s"])
             copied = self.machine.ask("copy", bytes=case.bytes, seconds=0.0)
             copies += [copied["bytes"] / t for t in copied["times"]]
-            for name, group in turns:
-                if group not in times:
+            found = self._round(row, turns)
+            behind = round_trip()
+            if before is not None and behind is not None:
+                if moved(before, behind) and torn < self.options.rounds:
+                    torn += 1
                     continue
-                time.sleep(PAUSE_S)
-                try:
-                    got = self.competitors[name].ask(
-                        "time", group=group, seconds=self.options.seconds
-                    )
-                    for way, spent in got["times"].items():
-                        times[group].setdefault(way, []).extend(spent)
-                except Failure as why:
-                    row["failed"][group] = str(why)
-                    del times[group]
+                trips.append([round(before * 1e9), round(behind * 1e9)])
+            rounds.append(found)
+        row |= {"round_trips": trips, "moved": torn}
+        times: Times = {group: {} for _, group in turns if group not in row["failed"]}
+        for group, ways in times.items():
+            for found in rounds:
+                for way, spent in found[group].items():
+                    ways.setdefault(way, []).extend(spent)
         return times, peaks, copies
+
+    def _round(self, row: Row, turns: list[tuple[str, str]]) -> Times:
+        """One turn of each group that has not failed yet."""
+        found: Times = {}
+        for name, group in turns:
+            if group in row["failed"]:
+                continue
+            time.sleep(PAUSE_S)
+            try:
+                got = self.competitors[name].ask("time", group=group, seconds=self.options.seconds)
+                found[group] = got["times"]
+            except Failure as why:
+                row["failed"][group] = str(why)
+        return found
 
     def _load(self, case: Case, row: Row) -> list[tuple[str, str]]:
         """Prepare the case everywhere; who takes turns, as (process, group)."""
@@ -150,6 +190,16 @@ class Comparison:
 
 def _module(name: str, threads: str) -> list[str]:
     return ["-m", f"benchmarks.ops_{name}", "--threads", threads]
+
+
+def _drop_unheld(row: Row, times: Times, peak: float) -> None:
+    """Leave out the ways of libraries that used other instructions than those of the CPU."""
+    for group in [g for g in times if g in PEERS]:
+        for way in [w for w, spent in times[group].items() if row["flop"] > peak * median(spent)]:
+            row["failed"][way] = "was not held to the CPU's instructions"
+            del times[group][way]
+        if not times[group]:
+            del times[group]
 
 
 def _finish(row: Row, times: Times) -> Row:
@@ -247,6 +297,7 @@ def arguments() -> argparse.ArgumentParser:
         help="what algorithms other than the one written may add to the error, over the largest "
         "output (0: there are none)",
     )
+    parser.add_argument("--mcpu", choices=HELD, help="an older CPU, that all are held to")
     parser.add_argument("--set", choices=SETS, default="suite")
     parser.add_argument("--seed", type=int, default=0, help="of --set odd and --draw")
     parser.add_argument("--draw", type=int, help="so many of the cases, taken by the seed")

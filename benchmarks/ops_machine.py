@@ -1,6 +1,6 @@
 """What the machine can do, served by a process of its own: FMA peak and copy bandwidth.
 
-    python -m benchmarks.ops_machine [--threads 2]
+    python -m benchmarks.ops_machine [--threads 2] [--target llvm]
 
 Requests: `peak` gives float32 operations a second (`flop_per_s`); `copy` times a copy on all
 threads that reads and writes `bytes` together, in whichever cache they fit, and says how many
@@ -21,13 +21,15 @@ PEAK_ATTEMPTS = 5
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=2)
-    threads = parser.parse_args().threads
+    parser.add_argument("--target", default="llvm")
+    given = parser.parse_args()
+    threads = given.threads
     from tilewright.driver.bandwidth import copying
     from tilewright.driver.peak import sample_peak
     from tilewright.rt.threads import set_num_threads
     from tilewright.target.target import Target
 
-    target = Target("llvm")
+    target = Target(given.target)
     set_num_threads(threads)
 
     def peak(_request: Message) -> Message:

@@ -1,6 +1,6 @@
 """Our side of the operator benchmark: functions from the auto-scheduler, in a process of their own.
 
-    python -m benchmarks.ops_ours --records FILE [--threads 2]
+    python -m benchmarks.ops_ours --records FILE [--threads 2] [--target llvm]
     python -m benchmarks.ops_ours --records FILE --tune CASE --trials N [--batch B] [--set SET]
 
 The first form serves benchmarks.ops with three groups of each case: `default`, the operator
@@ -28,14 +28,14 @@ from benchmarks.ops_suite import Case, cases_of
 TARGET = "llvm"
 
 
-def task_of(case: Case) -> Any:
+def task_of(case: Case, target: str = TARGET) -> Any:
     """The search task of a case, with constants laid out ahead of time."""
     from tilewright import auto_scheduler
 
     auto_scheduler.register_workload(case.func, override=True)
     option = auto_scheduler.LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED
     return auto_scheduler.SearchTask(
-        func=case.func, args=case.args, target=TARGET, layout_rewrite_option=option
+        func=case.func, args=case.args, target=target, layout_rewrite_option=option
     )
 
 
@@ -55,23 +55,23 @@ def _way(case: Case, task: Any, inputs: list[Array], state: Any) -> Way:
     return call, own[-1].numpy
 
 
-def _default(case: Case, inputs: list[Array]) -> Way:
+def _default(case: Case, inputs: list[Array], target: str) -> Way:
     from tilewright import auto_scheduler
 
-    task = task_of(case)
+    task = task_of(case, target)
     return _way(case, task, inputs, auto_scheduler.State.default(task))
 
 
-def _untuned(case: Case, inputs: list[Array], error: float = 0.0) -> Way:
+def _untuned(case: Case, inputs: list[Array], target: str, error: float) -> Way:
     from tilewright import auto_scheduler
 
-    task = task_of(case)
+    task = task_of(case, target)
     policy = auto_scheduler.SketchPolicy(task, None, params={"algorithm_error": error}, verbose=0)
     return _way(case, task, inputs, policy.best_unmeasured())
 
 
-def _tuned(case: Case, inputs: list[Array], records: str) -> Way:
-    task = task_of(case)
+def _tuned(case: Case, inputs: list[Array], target: str, records: str) -> Way:
+    task = task_of(case, target)
     return _way(case, task, inputs, task.best_state(records))
 
 
@@ -86,11 +86,11 @@ def measured(task: Any, records: str) -> int:
     return sum(given.task.workload_key == key for given, _ in found)
 
 
-def search(case: Case, trials: int, records: str, error: float = 0.0) -> None:
+def search(case: Case, trials: int, records: str, error: float, target: str) -> None:
     """Measure up to `trials` candidates of a case, with those already recorded."""
     from tilewright import auto_scheduler
 
-    task = task_of(case)
+    task = task_of(case, target)
     done = measured(task, records)
     if done >= trials:
         return
@@ -114,16 +114,16 @@ def search(case: Case, trials: int, records: str, error: float = 0.0) -> None:
 Ways = dict[str, Callable[[], Way]]
 
 
-def prepare(records: str, error: float) -> Callable[[Case, list[Array]], Ways]:
+def prepare(records: str, error: float, target: str) -> Callable[[Case, list[Array]], Ways]:
     """The ways of a case; `tuned` only where the records have its task."""
 
     def ways(case: Case, inputs: list[Array]) -> Ways:
         made: Ways = {
-            "default": partial(_default, case, inputs),
-            "untuned": partial(_untuned, case, inputs, error),
+            "default": partial(_default, case, inputs, target),
+            "untuned": partial(_untuned, case, inputs, target, error),
         }
-        if measured(task_of(case), records):
-            made["tuned"] = partial(_tuned, case, inputs, records)
+        if measured(task_of(case, target), records):
+            made["tuned"] = partial(_tuned, case, inputs, target, records)
         return made
 
     return ways
@@ -138,15 +138,16 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--algorithm-error", type=float, default=0.0)
     parser.add_argument("--set", default="suite", help="suite, layers, small or odd:SEED")
+    parser.add_argument("--target", default=TARGET)
     options = parser.parse_args()
     from tilewright.rt.threads import set_num_threads
 
     set_num_threads(options.threads)
     if not options.tune:
-        serve_cases(prepare(options.records, options.algorithm_error))
+        serve_cases(prepare(options.records, options.algorithm_error, options.target))
         return
     case = next(c for c in cases_of(options.set, options.batch) if c.name == options.tune)
-    search(case, options.trials, options.records, options.algorithm_error)
+    search(case, options.trials, options.records, options.algorithm_error, options.target)
 
 
 if __name__ == "__main__":

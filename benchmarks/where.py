@@ -13,6 +13,8 @@ import tilewright
 from tilewright.driver.handing import round_trip
 from tilewright.target.target import Target
 
+# Round trips between two cores that differ by so much are of two kinds: near, and apart.
+TWICE = 1.8
 PACKAGES = ("numpy", "llvmlite", "onnx", "onnxruntime", "openvino", "torch")
 
 
@@ -30,6 +32,12 @@ def facts() -> dict[str, Any]:
         "tilewright": tilewright.__version__,
         "packages": {name: version for name in PACKAGES if (version := _version(name))},
     }
+
+
+def moved(before: float, behind: float) -> bool:
+    """Whether the round trips before and behind something tell of cores that were moved nearer to
+    each other or apart meanwhile, as a virtual machine's are."""
+    return max(before, behind) > TWICE * min(before, behind)
 
 
 def _commit() -> str:
