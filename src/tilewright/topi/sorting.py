@@ -2,9 +2,11 @@
 
 A line is sorted by merging, stably: n log n steps. Where few of many elements are wanted, those
 that may be among them are collected until there are twice as many, and the better half of these
-stays: at most n log k steps, and hardly more than n where a line is in no particular order. Very
-few are kept in order, and a better one is put in its place among them. On devices, where a thread
-by itself is slow, the elements of lines that are not long are counted: how many come before each.
+stays, which is found by halving the range of keys that its last one may lie in: counting those
+below takes a step for a vector of them. So it takes hardly more than n steps, in whatever order the
+line is. Very few are kept in order, and a better one is put in its place among them. On devices,
+where a thread by itself is slow, the elements of lines that are not long are counted: how many come
+before each.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from .utils import unravel_index
 
 _COUNTED = 4096  # elements of a line: the square of it is what a device does at once, nearly
 _ROOM = 64  # for candidates, beside twice as many as are wanted
+_CHUNK = 16  # elements whose keys are made at a time, and counted
 _INSERTED = 16  # as many are kept in order; each that is better moves half of them
 
 
@@ -109,8 +112,9 @@ def _places(data: Tensor, lines: Lines, count: Any, ascending: bool) -> Tensor:
     if on_device() and not (known and lines.length > _COUNTED):
         return _counted_places(data, lines, count, ascending)
     few = known and count <= _INSERTED
-    all_room = min(lines.length, 2 * count + _ROOM) if known else lines.length
-    room: Any = count if few else all_room
+    whole = -(-(2 * count + _ROOM) // _CHUNK) * _CHUNK if known else 0
+    some = known and whole < lines.length
+    room: Any = count if few else whole if some else lines.length
     order = _order_of(data.dtype)
 
     def body(ins: Any, outs: Any) -> Any:
@@ -124,7 +128,7 @@ def _places(data: Tensor, lines: Lines, count: Any, ascending: bool) -> Tensor:
                 return _key(x[lines.at(line, place)], ascending)
 
             half = _Line(ib, keys, places, line, room)
-            choose = half.insert if few else half.select
+            choose = half.insert if few else half.select if some else half.sort_all
             choose(key, lines.length, count)
             with ib.for_range(0, count if known else O.min(count, lines.length), name="k") as k:
                 out[lines.at(line, k)] = half.place(k)
@@ -204,6 +208,11 @@ def _counted_places(data: Tensor, lines: Lines, count: Any, ascending: bool) -> 
     return result
 
 
+def _lanes(ib: IRBuilder) -> Any:
+    """A loop over the elements of a chunk, at a time on a CPU."""
+    return ib.for_range(0, _CHUNK, name="lane", kind="serial" if on_device() else "vectorize")
+
+
 class _Line:
     """The statements that sort one line. It has two halves of `room` keys with their places, the
     elements are in half `side`, merged into the other."""
@@ -220,25 +229,88 @@ class _Line:
     def place(self, index: Any) -> Any:
         return self.places[self.at(index)]
 
-    def select(self, key: Any, length: Any, count: Any) -> None:
-        """The first `count` of all keys, in order."""
-        ib = self.ib
+    def sort_all(self, key: Any, length: Any, _count: Any) -> None:
+        """All keys, in order."""
+        with self.ib.for_range(0, length, name="read") as read:
+            self._append(key(read), read)
+        self.sort()
+
+    def select(self, key: Any, length: int, count: int) -> None:
+        """The first `count` of all keys, in order; there is room for more than twice as many."""
+        ib, t = self.ib, self.keys.dtype
+        last = O.max_value(t)
+        fresh = ib.allocate(t, (_CHUNK,), name="fresh", scope="local")
         read = variable(ib, "int32", 0, "read")
         full = variable(ib, "bool", False, "full")
-        worst = variable(ib, self.keys.dtype, 0, "worst")
+        worst = variable(ib, t, 0, "worst")
         with ib.while_loop(read[0] < length):
-            with ib.while_loop(O.all(read[0] < length, self.used[0] < self.room)):
-                value = ib.let("value", key(read[0]))
-                with ib.if_scope(O.any(O.bitwise_xor(full[0], const(True)), value < worst[0])):
-                    self.keys[self.at(self.used[0])] = value
-                    self.places[self.at(self.used[0])] = read[0]
-                    self.used[0] = self.used[0] + 1
-                read[0] = read[0] + 1
-            self.sort()
-            with ib.if_scope(self.used[0] >= count):
-                self.used[0] = count
+            with ib.while_loop(O.all(read[0] < length, self.used[0] <= self.room - _CHUNK)):
+                with _lanes(ib) as lane:
+                    place = read[0] + lane
+                    fresh[lane] = O.if_then_else(place < length, key(place), last)
+                with ib.for_range(0, O.min(_CHUNK, length - read[0]), name="lane") as lane:
+                    value = fresh[lane]
+                    with ib.if_scope(O.any(O.bitwise_xor(full[0], const(True)), value < worst[0])):
+                        self._append(value, read[0] + lane)
+                read[0] = read[0] + _CHUNK
+            with ib.if_scope(self.used[0] > count):
+                worst[0] = self._keep(count)
                 full[0] = const(True)
-                worst[0] = self.keys[self.at(count - 1)]
+        self.sort()
+
+    def _append(self, value: Any, place: Any) -> None:
+        self.keys[self.at(self.used[0])] = value
+        self.places[self.at(self.used[0])] = place
+        self.used[0] = self.used[0] + 1
+
+    def _keep(self, count: int) -> Any:
+        """Leave the first `count` keys in order of their places; no less than the last of them, and
+        less than others."""
+        ib, t = self.ib, self.keys.dtype
+        last = O.max_value(t)
+        with ib.for_range(0, self.room - self.used[0], name="beyond") as more:
+            self.keys[self.at(self.used[0] + more)] = last
+        low = variable(ib, t, O.min_value(t), "low")
+        high = variable(ib, t, last, "high")
+        with ib.while_loop(low[0] < high[0]):
+            # their mean, rounded down; never the last of all, that stands behind what is used
+            middle = (low[0] & high[0]) + ((low[0] ^ high[0]) >> const(1, t))
+            middle = ib.let("middle", middle)
+            found = self._count(lambda keys: keys <= middle)
+            with ib.if_scope(found < count):
+                low[0] = middle + const(1, t)
+            with ib.else_scope():
+                high[0] = middle
+                with ib.if_scope(found.equal(const(count))):
+                    low[0] = middle
+        equal = variable(ib, "int32", count - self._count(lambda keys: keys < high[0]), "equal")
+        kept = variable(ib, "int32", 0, "kept")
+        with ib.for_range(0, self.used[0], name="k") as k:
+            value = ib.let("value", self.keys[self.at(k)])
+            place = ib.let("place", self.places[self.at(k)])
+            same = ib.let("same", value.equal(high[0]))
+            stays = ib.let("stays", O.any(value < high[0], O.all(same, equal[0] > 0)))
+            self.keys[self.at(kept[0])] = value
+            self.places[self.at(kept[0])] = place
+            kept[0] = kept[0] + cast("int32", stays)
+            equal[0] = equal[0] - cast("int32", same)
+        self.used[0] = kept[0]
+        return high[0]
+
+    def _count(self, true: Any) -> Any:
+        """Of how many keys a comparison is true, with those that fill up the last chunk."""
+        ib = self.ib
+        sums = ib.allocate("int32", (_CHUNK,), name="sums", scope="local")
+        with _lanes(ib) as lane:
+            sums[lane] = const(0)
+        chunks = -(-self.used[0] // _CHUNK)
+        with ib.for_range(0, chunks, name="chunk") as chunk, _lanes(ib) as lane:
+            keys = self.keys[self.at(chunk * _CHUNK + lane)]
+            sums[lane] = sums[lane] + cast("int32", true(keys))
+        total = variable(ib, "int32", 0, "total")
+        with ib.for_range(0, _CHUNK, name="lane", kind="unroll") as lane:
+            total[0] = total[0] + sums[lane]
+        return ib.let("found", total[0])
 
     def insert(self, key: Any, length: int, count: int) -> None:
         """As select, for so few that those found so far are always in order."""
@@ -279,16 +351,17 @@ class _Line:
             width[0] = width[0] * 2
 
     def _merge(self, begin: Any, middle: Any, end: Any) -> None:
-        """Two runs into one of the other half; of equals, the first run's is the first."""
-        ib = self.ib
+        """Two runs into one of the other half; of equals, the first run's is the first. Without
+        branches, half of which would be taken wrongly: the last element stands for those behind."""
+        ib, last = self.ib, self.room - 1
         i, j = variable(ib, "int32", begin, "i"), variable(ib, "int32", middle, "j")
         with ib.for_range(0, end - begin, name="o") as o:
-            left = O.if_then_else(
-                j[0] < end, self.keys[self.at(i[0])] <= self.keys[self.at(j[0])], const(True)
-            )
-            first = ib.let("first", O.if_then_else(i[0] < middle, left, const(False)))
-            source = ib.let("source", O.select(first, i[0], j[0]))
-            self.keys[self.at(begin + o, True)] = self.keys[self.at(source)]
-            self.places[self.at(begin + o, True)] = self.places[self.at(source)]
+            mine = ib.let("mine", self.keys[self.at(O.min(i[0], last))])
+            theirs = ib.let("theirs", self.keys[self.at(O.min(j[0], last))])
+            left = O.all(i[0] < middle, O.any(j[0] >= end, mine <= theirs))
+            first = ib.let("first", left)
+            self.keys[self.at(begin + o, True)] = O.select(first, mine, theirs)
+            place = self.places[self.at(O.select(first, i[0], j[0]))]
+            self.places[self.at(begin + o, True)] = place
             i[0] = i[0] + cast("int32", first)
             j[0] = j[0] + cast("int32", O.bitwise_xor(first, const(True)))

@@ -49,6 +49,34 @@ def test_topk() -> None:
     np.testing.assert_array_equal(every, np.arange(299, -1, -1))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "int8", "uint8"])
+@pytest.mark.parametrize("order", ["random", "rising", "falling", "equal"])
+def test_many_of_more(dtype: str, order: str) -> None:
+    # candidates are halved: once, often, or never; many are equal, and there are both extremes
+    a = (
+        RNG.integers(0, 90, (2, 700))
+        if dtype != "int64"
+        else RNG.integers(-(2**62), 2**62, (2, 700))
+    )
+    a[0, 5], a[1, 9] = (255, 0) if dtype == "uint8" else (-128, 127)
+    if order == "equal":
+        a[:] = 7
+    elif order != "random":
+        a = np.sort(a, 1) if order == "rising" else np.flip(np.sort(a, 1), 1)
+    a = np.ascontiguousarray(a.astype(dtype))
+    if dtype == "float16":
+        a[0, 11], a[1, 600] = np.inf, np.nan
+    for rising in (False, True):
+        signed = a.astype(np.float64 if dtype == "float16" else np.int64)
+        places = np.argsort(signed if rising else -signed, 1, kind="stable")
+        if not rising and dtype == "float16":  # what is not a number is the largest
+            places[1] = [600, *(p for p in places[1] if p != 600)]
+        for count in (17, 100, 313, 350):
+            how = {"ret_type": "indices", "is_ascend": rising, "dtype": "int32"}
+            found = run(topi.topk, a, count, **how)
+            np.testing.assert_array_equal(found, places[:, :count])
+
+
 def test_no_lines() -> None:
     for axis in (0, 1, 2):
         for function in (topi.sort, topi.argsort, topi.cumsum):
