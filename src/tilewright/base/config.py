@@ -210,6 +210,14 @@ for _option in (
         most=MAX_THREADS,
     ),
     Option(
+        "place_threads",
+        bool,
+        True,
+        "let threads of parallel loops choose their cores on Linux (sched_setaffinity, which a "
+        "sandbox may forbid); read when the first loop runs, and when a library is exported",
+        _T + "PLACE_THREADS",
+    ),
+    Option(
         "compile_processes",
         int,
         0,

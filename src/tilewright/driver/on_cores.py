@@ -24,11 +24,18 @@ def side_by_side(count: int, work: Callable[[int, bool], None]) -> None:
             with suppress(OSError):  # a sandbox may forbid it
                 os.sched_setaffinity(0, {cores[k]})  # of this thread alone
                 placed.append(k)
-        start.wait()
-        work(k, len(placed) == count)
+        with suppress(threading.BrokenBarrierError):
+            start.wait()
+            work(k, len(placed) == count)
 
     threads = [threading.Thread(target=run, args=(k,)) for k in range(count)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    try:
+        for t in threads:
+            t.start()
+    except RuntimeError:  # the system has no room for another
+        start.abort()
+        raise
+    finally:
+        for t in threads:
+            if t.ident is not None:  # it was started
+                t.join()

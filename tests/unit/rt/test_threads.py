@@ -307,6 +307,13 @@ PARALLEL = ctypes.CFUNCTYPE(
 )  # fmt: skip
 
 
+def test_a_loop_that_fails_at_once_learns_nothing() -> None:
+    parallel = PARALLEL(native.runtime_symbols()["tw_parallel"])
+    site = ctypes.c_double()
+    assert parallel(TASK(lambda *_: 4), None, 8, 2, -4, ctypes.addressof(site)) == 4
+    assert site.value == 0
+
+
 @pytest.mark.parametrize(("callers", "shares"), [(1, True), (2, False)])
 def test_callers_that_fill_the_cores_run_alone(callers: int, shares: bool) -> None:
     """Of `callers` loops on up to two threads each, the last one begins while the others run: it
@@ -340,16 +347,36 @@ def test_callers_that_fill_the_cores_run_alone(callers: int, shares: bool) -> No
     assert (len(ranges) > 1) == shares
 
 
+WORKER = """
+import ctypes, time
+from tests.unit.rt.test_threads import MANY, MANY_INFO, PARALLEL, TASK
+mine = os.sched_getaffinity(0)
+before = {*os.listdir("/proc/self/task")}
+function = make(MANY, MANY_INFO)
+def rest():
+    while native.pool_state()["asleep"] < native.pool_state()["workers"]:
+        time.sleep(1e-3)
+def loops(threads=2):
+    for _ in range(20):
+        many(3, 30, threads, function=function)
+        rest()
+    return {*os.listdir("/proc/self/task")} - before
+def of_tasks():
+    masks = []
+    def note(context, first, last, thread):
+        masks.append((thread, os.sched_getaffinity(0)))
+        time.sleep(2e-3)
+        return 0
+    parallel, site = PARALLEL(native.runtime_symbols()["tw_parallel"]), ctypes.c_double()
+    assert parallel(TASK(note), None, 2, 2, 0, ctypes.addressof(site)) == 0
+    return masks
+"""
+
+
 def test_a_worker_that_sleeps_keeps_away_from_its_caller() -> None:
     """Where it would be woken, and wait for the caller's core while another has nothing to do."""
-    out = run("""
-import time
-before = {*os.listdir("/proc/self/task")}
-mine = os.sched_getaffinity(0)
-for _ in range(50):
-    many(3, 30, 2)
-    time.sleep(1e-3)
-(worker,) = {*os.listdir("/proc/self/task")} - before
+    out = run(f"""{WORKER}
+(worker,) = loops()
 allowed = os.sched_getaffinity(int(worker))
 assert allowed < mine if len(mine) > 1 else allowed == mine, (allowed, mine)
 assert len(allowed) >= len(mine) - 1
@@ -358,17 +385,57 @@ print("done")
     assert out.strip() == "done"
 
 
+def test_what_a_task_starts_may_use_all_cores() -> None:
+    """A worker is kept away from its caller while it sleeps alone."""
+    out = run(f"""{WORKER}
+(worker,) = loops()
+masks = []
+for _ in range(20):
+    masks += of_tasks()
+    rest()
+assert any(thread for thread, _ in masks) and all(mask == mine for _, mask in masks), masks
+assert os.sched_getaffinity(0) == mine
+print("done")
+""")
+    assert out.strip() == "done"
+
+
+def test_threads_stay_where_the_system_puts_them() -> None:
+    """Where a sandbox forbids what moves them."""
+    out = run(f"""{WORKER}
+(worker,) = loops()
+print(os.sched_getaffinity(int(worker)) == mine)
+""", TILEWRIGHT_PLACE_THREADS="0")  # fmt: skip
+    assert out.strip() == "True"
+
+
 def test_more_threads_than_cores_go_where_they_like() -> None:
-    out = run("""
-import time
-before = {*os.listdir("/proc/self/task")}
-mine = os.sched_getaffinity(0)
-for _ in range(50):
-    many(3, 30, len(mine) + 1)
-    time.sleep(1e-3)
-workers = {*os.listdir("/proc/self/task")} - before
+    out = run(f"""{WORKER}
+workers = loops(len(mine) + 1)
 assert len(workers) == len(mine)
 assert all(os.sched_getaffinity(int(w)) == mine for w in workers)
+print("done")
+""")
+    assert out.strip() == "done"
+
+
+def test_a_worker_may_use_its_cores_whatever_the_first_thread_may() -> None:
+    """Which keeps to one core, while another thread calls."""
+    out = run(f"""{WORKER}
+(worker,) = loops()
+def alone():
+    os.sched_setaffinity(0, {{min(mine)}})
+    for _ in range(20):
+        many(3, 30, 2, function=function)
+        rest()
+os.sched_setaffinity(0, {{max(mine)}})
+other = threading.Thread(target=alone)
+other.start()
+other.join()
+os.sched_setaffinity(int(worker), mine)
+loops()
+masks = of_tasks()
+assert all(mask == mine for thread, mask in masks if thread), masks
 print("done")
 """)
     assert out.strip() == "done"

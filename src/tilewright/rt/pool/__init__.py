@@ -27,10 +27,12 @@ within a piece a block's rows are run before those of the next, which has other 
 
 *Waiting.* A worker without work, or a caller whose last pieces run elsewhere, looks again and again
 for as long as a sleeping thread takes to wake up (measured, 20 to 50 microseconds), then sleeps,
-which gives its core to others: to the very thread it waits for, where that lost its own. Who is
-woken leaves the core of who woke it, which goes on there: Linux likes to put it there, or finds it
-there from last time, and then two threads take turns on one core for as long as they sleep between
-loops, at less than half the speed, while another core has nothing to do.
+which gives its core to others: to the very thread it waits for, where that lost its own. While it
+sleeps, a worker may not use the core of its last caller, and once awake leaves its waker's, which
+goes on there: Linux likes to wake a thread there, or where it was last, and then two threads take
+turns on one core for as long as they sleep between loops, at less than half the speed, while
+another core has nothing to do. Awake, a worker has the cores that it began with, or was given
+since, so that what a task starts has them too. The mask of a caller is never touched.
 
 *Small loops.* By the time that its steps took before, a loop is run by its caller alone unless it
 takes longer than handing work to a thread that is awake (measured). Threads that sleep are woken
@@ -61,6 +63,8 @@ import platform
 from pathlib import Path
 from string import Template
 
+from ...base import config
+
 SYMBOLS = ("tw_parallel", "tw_reset", "tw_pool_state")
 STATE = ("waking_ns", "handing_ns", "workers", "asleep")
 """What `tw_pool_state` writes, doubles all."""
@@ -89,12 +93,13 @@ def pool_ir(machine: str = "", system: str = "", own: bool = False) -> str:
     is_darwin, is_linux = system == "Darwin", system == "Linux"
     declare, pause = _PAUSES.get(_MACHINES.get(machine, machine), ("", ""))
     folder = Path(__file__).parent
-    parts = (*_PARTS, "cores" if is_linux else "cores_unknown")
+    places = is_linux and config.get("place_threads")
+    parts = (*_PARTS, "cores" if places else "cores_unknown")
     text = "\n".join((folder / f"{part}.ll").read_text(encoding="utf-8") for part in parts)
     return Template(text).substitute(
         declare=declare,
         pause=pause,
-        affinity=_AFFINITY if is_linux else "",
+        affinity=_AFFINITY if places else "",
         clock=6 if is_darwin else 1,  # CLOCK_MONOTONIC
         setmask=3 if is_darwin else 2,  # SIG_SETMASK
         linkage="internal" if own else "",

@@ -13,7 +13,7 @@ define internal i1 @cores_of(i32 %thread, ptr %mask) {
   ret i1 %fine
 }
 
-; whether there are as many cores in a mask as the pool has threads, with their caller
+; whether there are as many cores in a mask as threads were wanted last, with their caller
 define internal i1 @enough_cores(ptr %mask) {
 entry:
   br label %count
@@ -28,7 +28,8 @@ count:
   %on = icmp ult i64 %next, 16
   br i1 %on, label %count, label %compare
 compare:
-  %workers = load atomic i32, ptr @team acquire, align 64
+  %wanted.at = getelementptr { i32, i32, i32, i32 }, ptr @team, i64 0, i32 3
+  %workers = load atomic i32, ptr %wanted.at monotonic, align 4
   %wide = zext i32 %workers to i64
   %enough = icmp ugt i64 %more, %wide
   ret i1 %enough
@@ -54,75 +55,70 @@ done:
   ret void
 }
 
-; go to another core, if the thread is on core %taken and there are cores for all threads. The system
-; moves a thread at once that may not be where it is, and leaves it there when it may again
-define internal void @leave_core(i64 %taken) {
-entry:
-  %may = alloca [16 x i64], align 64
-  %others = alloca [16 x i64], align 64
-  %mine = call i64 @core()
-  %same = icmp eq i64 %mine, %taken
-  %known = icmp ult i64 %taken, 1024
-  %must = and i1 %same, %known
-  br i1 %must, label %ask, label %out
-ask:
-  %fine = call i1 @cores_of(i32 0, ptr %may)
-  br i1 %fine, label %count, label %out
-count:
-  %enough = call i1 @enough_cores(ptr %may)
-  br i1 %enough, label %move, label %out
-move:
-  call void @without(ptr %others, ptr %may, i64 %taken)
-  call i32 @sched_setaffinity(i32 0, i64 128, ptr %others)
-  call i32 @sched_setaffinity(i32 0, i64 128, ptr %may)
-  br label %out
-out:
-  ret void
-}
-
-; stay away from the core of the last caller, before a worker sleeps: systems, those of virtual machines
+; stay away from the core of the last caller while a worker sleeps: systems, those of virtual machines
 ; before all, wake a thread where it is that wakes it, though another core has nothing to do, and it
-; waits there until the caller's time is over. %may: the cores that the worker could use at first,
-; %avoided: the one that it keeps away from
-define internal void @avoid_caller(ptr %may, ptr %avoided) {
+; waits there until the caller's time is over. %may: the cores that the worker may use; %kept: what is
+; left of them; %main: what the process's first thread may use. Whether anything was left out
+define internal i1 @avoid_caller(ptr %may, ptr %kept, ptr %main) {
 entry:
   %now = alloca [16 x i64], align 64
-  %kept = alloca [16 x i64], align 64
   %caller.at = getelementptr { i32, i32, i32, i32, i64 }, ptr @team, i64 0, i32 4
   %caller = load atomic i64, ptr %caller.at monotonic, align 8
-  %before = load i64, ptr %avoided
-  %enough = call i1 @enough_cores(ptr %may)
-  %from = select i1 %enough, i64 %caller, i64 -1
-  %changed = icmp ne i64 %from, %before
-  br i1 %changed, label %ask, label %out
+  %known = icmp ult i64 %caller, 1024
+  br i1 %known, label %ask, label %no
 ask:
+  %fine = call i1 @cores_of(i32 0, ptr %now)
+  br i1 %fine, label %take, label %no
+take:  ; while it is awake a worker's mask is as others set it
+  call void @llvm.memcpy.p0.p0.i64(ptr %may, ptr %now, i64 128, i1 false)
+  %enough = call i1 @enough_cores(ptr %may)
+  br i1 %enough, label %leave, label %no
+leave:
+  %pid = call i32 @getpid()
+  call i1 @cores_of(i32 %pid, ptr %main)
+  call void @without(ptr %kept, ptr %may, i64 %caller)
+  %status = call i32 @sched_setaffinity(i32 0, i64 128, ptr %kept)
+  %kept.it = icmp sge i32 %status, 0
+  ret i1 %kept.it
+no:
+  ret i1 false
+}
+
+; let a worker that is awake use all its cores again, those that it did not avoid first where its waker
+; is on the same core, and goes on there: the system moves a thread at once that may not be where it
+; is, and leaves it there when it may again. Not where someone else has said since which cores it may
+; use: others than %kept, or these, to the first thread too
+define internal void @may_use_all(ptr %may, ptr %kept, ptr %main, i64 %waker) {
+entry:
+  %now = alloca [16 x i64], align 64
+  %others = alloca [16 x i64], align 64
   %fine = call i1 @cores_of(i32 0, ptr %now)
   br i1 %fine, label %compare, label %out
 compare:
-  call void @without(ptr %kept, ptr %may, i64 %before)
   %differ = call i32 @memcmp(ptr %now, ptr %kept, i64 128)
   %same = icmp eq i32 %differ, 0
-  br i1 %same, label %mine, label %take
-mine:
-  %whole = icmp eq i64 %before, -1
-  br i1 %whole, label %move, label %first
-first:  ; the mask that a worker set, or one that all threads of the process were given
+  br i1 %same, label %others.too, label %out
+others.too:
   %pid = call i32 @getpid()
-  call i1 @cores_of(i32 %pid, ptr %kept)
-  %apart = call i32 @memcmp(ptr %now, ptr %kept, i64 128)
-  %own = icmp ne i32 %apart, 0
-  br i1 %own, label %move, label %take
-take:  ; someone else has said since which cores it may use
-  call void @llvm.memcpy.p0.p0.i64(ptr %may, ptr %now, i64 128, i1 false)
-  store i64 -1, ptr %avoided
-  br label %out
+  call i1 @cores_of(i32 %pid, ptr %others)
+  %apart = call i32 @memcmp(ptr %others, ptr %kept, i64 128)
+  %before = call i32 @memcmp(ptr %main, ptr %kept, i64 128)
+  %now.alike = icmp eq i32 %apart, 0
+  %then.apart = icmp ne i32 %before, 0
+  %given = and i1 %now.alike, %then.apart
+  br i1 %given, label %out, label %look
+look:
+  %mine = call i64 @core()
+  %met = icmp eq i64 %mine, %waker
+  %known = icmp ult i64 %waker, 1024
+  %must = and i1 %met, %known
+  br i1 %must, label %move, label %whole
 move:
-  call void @without(ptr %kept, ptr %may, i64 %from)
-  %status = call i32 @sched_setaffinity(i32 0, i64 128, ptr %kept)
-  %moved = icmp sge i32 %status, 0
-  br i1 %moved, label %keep, label %out
-keep:
-  store i64 %from, ptr %avoided
+  call void @without(ptr %others, ptr %may, i64 %waker)
+  call i32 @sched_setaffinity(i32 0, i64 128, ptr %others)
+  br label %whole
+whole:
+  call i32 @sched_setaffinity(i32 0, i64 128, ptr %may)
   br label %out
 out:
   ret void

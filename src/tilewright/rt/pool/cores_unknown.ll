@@ -3,14 +3,10 @@ define internal i64 @core() {
   ret i64 -1
 }
 
-define internal i1 @cores_of(i32 %thread, ptr %mask) {
+define internal i1 @avoid_caller(ptr %may, ptr %kept, ptr %main) {
   ret i1 false
 }
 
-define internal void @leave_core(i64 %taken) {
-  ret void
-}
-
-define internal void @avoid_caller(ptr %may, ptr %avoided) {
+define internal void @may_use_all(ptr %may, ptr %kept, ptr %main, i64 %waker) {
   ret void
 }

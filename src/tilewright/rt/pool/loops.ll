@@ -10,6 +10,11 @@ define internal i32 @run_alone(ptr %task, ptr %context, i64 %steps, ptr %site, i
 
 define internal void @learn_step(ptr %site, i64 %start, i64 %end, i64 %steps) {
 entry:
+  %some = icmp sgt i64 %steps, 0
+  br i1 %some, label %time, label %nothing
+nothing:  ; none was run: the loop had failed
+  ret void
+time:
   %d = sub i64 %end, %start
   %t = sitofp i64 %d to double
   %n = sitofp i64 %steps to double
@@ -120,7 +125,7 @@ look:
   br i1 %finished, label %end, label %sleep
 sleep:
   %parker = getelementptr %slot, ptr %slot, i64 0, i32 15
-  call void @park(ptr %parker)
+  call i64 @park(ptr %parker)
   br label %look
 end:
   store atomic i32 0, ptr %waiting.at seq_cst, align 4
@@ -151,12 +156,14 @@ define internal i64 @pieces(i64 %steps, i64 %threads, double %total, double %han
   ret i64 %r
 }
 
-; how %homes that are shares of the rows of all blocks, of %rows steps each, lie, and %pieces in
-; them; nothing where there are no two such blocks
+; how %homes that are shares of the rows of all blocks, of %rows steps each, lie, and %pieces or more
+; in them; nothing where there are no two such blocks, or a home would have no row of some
 define internal %grid @grid(i64 %steps, i64 %rows, i64 %homes, i64 %pieces) {
 entry:
   %many = icmp sgt i64 %rows, 1
-  br i1 %many, label %divide, label %line
+  %enough = icmp sge i64 %rows, %homes
+  %able = and i1 %many, %enough
+  br i1 %able, label %divide, label %line
 divide:
   %rest = urem i64 %steps, %rows
   %whole = icmp eq i64 %rest, 0
@@ -165,12 +172,15 @@ divide:
   %fits = and i1 %whole, %several
   br i1 %fits, label %found, label %line
 found:
-  %k = udiv i64 %pieces, %homes
+  %up = add i64 %pieces, %homes
+  %up.less = sub i64 %up, 1
+  %wanted = udiv i64 %up.less, %homes
+  %room = udiv i64 4095, %homes
+  %k = call i64 @llvm.smin.i64(i64 %wanted, i64 %room)
   %block.parts = call i64 @llvm.smin.i64(i64 %k, i64 %blocks)
   %j = udiv i64 %k, %block.parts
   %share = udiv i64 %rows, %homes
-  %some = call i64 @llvm.smax.i64(i64 %share, i64 1)
-  %row.parts = call i64 @llvm.smin.i64(i64 %j, i64 %some)
+  %row.parts = call i64 @llvm.smin.i64(i64 %j, i64 %share)
   %1 = insertvalue %grid zeroinitializer, i64 %rows, 0
   %2 = insertvalue %grid %1, i64 %blocks, 1
   %3 = insertvalue %grid %2, i64 %block.parts, 2

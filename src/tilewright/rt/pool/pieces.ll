@@ -86,11 +86,12 @@ define internal i64 @part(i64 %k, i64 %n, i64 %size) {
   ret i64 %r
 }
 
-; run a piece of a loop over rows of blocks, block by block; the first code that is not 0, and steps.
+; run a piece of a loop over rows of blocks, block by block, until the loop fails; the first code that is not 0, and steps.
 ; With all rows of all blocks in line, row by row, homes are even shares of these: a home begins in
 ; row %low.row, in the next one in the first %low.over blocks, and ends so where the next home begins
 define internal { i32, i64 } @run_rows(ptr %slot, i64 %piece, ptr %task, ptr %context, i32 %thread) {
 entry:
+  %code.at = getelementptr %slot, ptr %slot, i64 0, i32 12
   %grid.at = getelementptr %slot, ptr %slot, i64 0, i32 14
   %g = load %grid, ptr %grid.at
   %rows = extractvalue %grid %g, 0
@@ -136,7 +137,12 @@ find:
   %count = sub i64 %stop, %skip
   %some = icmp ne i64 %count, 0
   %b.next = add i64 %b, 1
-  br i1 %some, label %call, label %on
+  %of.others = load atomic i32, ptr %code.at monotonic, align 4
+  %fine.there = icmp eq i32 %of.others, 0
+  %go = and i1 %some, %fine.there
+  br i1 %go, label %call, label %next
+next:
+  br i1 %fine.there, label %on, label %out
 call:
   %base = mul i64 %b, %rows
   %begin = add i64 %base, %top
@@ -149,7 +155,7 @@ on:
   %done.next = add i64 %done, %count
   br label %block
 out:
-  %r = phi i32 [ 0, %block ], [ %code, %call ]
+  %r = phi i32 [ 0, %block ], [ 0, %next ], [ %code, %call ]
   %1 = insertvalue { i32, i64 } poison, i32 %r, 0
   %2 = insertvalue { i32, i64 } %1, i64 %done, 1
   ret { i32, i64 } %2

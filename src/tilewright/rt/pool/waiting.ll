@@ -18,9 +18,8 @@ define internal void @init_parker(ptr %parker) {
   ret void
 }
 
-; sleep until another thread says so, and leave its core, which it goes on with: systems like to wake
-; a thread where it was last, or next to who wakes it
-define internal void @park(ptr %parker) {
+; sleep until another thread says so; the core that this was on
+define internal i64 @park(ptr %parker) {
 entry:
   %cond = getelementptr %parker, ptr %parker, i64 0, i32 1
   %flag = getelementptr %parker, ptr %parker, i64 0, i32 2
@@ -38,8 +37,7 @@ out:
   %waker.at = getelementptr %parker, ptr %parker, i64 0, i32 3, i64 0
   %waker = load i64, ptr %waker.at
   call i32 @pthread_mutex_unlock(ptr %parker)
-  call void @leave_core(i64 %waker)
-  ret void
+  ret i64 %waker
 }
 
 define internal void @unpark(ptr %parker) {

@@ -91,10 +91,12 @@ out:
   ret i1 %did
 }
 
-; sleep unless a loop began since %seen; nanoseconds that waking took, 0 if it did not sleep
-define internal i64 @rest(i64 %number, i64 %seen, ptr %may, ptr %avoided) {
+; sleep unless a loop began since %seen; nanoseconds that waking took, 0 if it did not sleep. %may,
+; %kept, %main: room for the cores that it may use, that it may use while it sleeps, and those of the
+; process's first thread
+define internal i64 @rest(i64 %number, i64 %seen, ptr %may, ptr %kept, ptr %main) {
 entry:
-  call void @avoid_caller(ptr %may, ptr %avoided)
+  %narrow = call i1 @avoid_caller(ptr %may, ptr %kept, ptr %main)
   %state = getelementptr %worker, ptr @workers, i64 %number
   atomicrmw add ptr @asleep, i32 1 seq_cst
   store atomic i32 1, ptr %state seq_cst, align 64
@@ -108,24 +110,32 @@ undo:
   br i1 %mine, label %awake, label %sleep
 awake:
   atomicrmw sub ptr @asleep, i32 1 seq_cst
-  ret i64 0
+  br label %up
 sleep:
   %parker = getelementptr %worker, ptr @workers, i64 %number, i32 4
-  call void @park(ptr %parker)
+  %core = call i64 @park(ptr %parker)
   %time.at = getelementptr %worker, ptr @workers, i64 %number, i32 2
   %woken = load i64, ptr %time.at
   %now = call i64 @now()
   %d = sub i64 %now, %woken
-  ret i64 %d
+  br label %up
+up:
+  %lag = phi i64 [ 0, %awake ], [ %d, %sleep ]
+  %waker = phi i64 [ -1, %awake ], [ %core, %sleep ]
+  br i1 %narrow, label %widen, label %out
+widen:
+  call void @may_use_all(ptr %may, ptr %kept, ptr %main, i64 %waker)
+  br label %out
+out:
+  ret i64 %lag
 }
 
 define internal ptr @live(ptr %argument) {
 entry:
   %mask = alloca [32 x i64]
   %may = alloca [16 x i64], align 64
-  %avoided = alloca i64
-  call i1 @cores_of(i32 0, ptr %may)
-  store i64 -1, ptr %avoided
+  %kept = alloca [16 x i64], align 64
+  %main = alloca [16 x i64], align 64
   call i32 @sigfillset(ptr %mask)
   call i32 @pthread_sigmask(i32 $setmask, ptr %mask, ptr null)
   %number = ptrtoint ptr %argument to i64
@@ -163,7 +173,7 @@ clock:
   %over = icmp sgt i64 %d, %patience
   br i1 %over, label %sleep, label %spin
 sleep:
-  %lag = call i64 @rest(i64 %number, i64 %seen, ptr %may, ptr %avoided)
+  %lag = call i64 @rest(i64 %number, i64 %seen, ptr %may, ptr %kept, ptr %main)
   %woken = icmp sgt i64 %lag, 0
   br i1 %woken, label %slept, label %top
 slept:

@@ -18,7 +18,7 @@ from ..state import Illegal, StageState
 from .arguments import whole_number
 from .split import CODE_PRAGMAS
 
-_COUNTS = ("auto_unroll_max_step", "unroll_explicit")
+_COUNTS = ("auto_unroll_max_step", "unroll_explicit", "parallel_rows")
 _FAR = 1 << 31  # beyond any index of a loop
 
 

@@ -7,7 +7,7 @@ from math import lcm, prod
 from ...loopir.iter import IterVar
 from ...schedule.api import Schedule, Stage
 from ...tensor.tensor import Tensor
-from .machine import PIECES, ROW_PARTS, Machine, largest_divisor
+from .machine import PIECES, ROW_PARTS, Machine
 from .memory_order import in_squares, runs_of
 from .shares import blocks_of_image, share_rows
 
@@ -19,6 +19,13 @@ MOST_TOGETHER = 7  # vectors, that are whole rows which are shorter than one
 def schedule_injective(s: Schedule, out: Tensor, machine: Machine) -> None:
     """Schedule the stage of `out` by itself."""
     arrange(s[out], list(s[out].op.axis), machine)
+
+
+def _even_parts(rows: int, machine: Machine) -> int:
+    """Into how many parts so many rows are cut that threads share evenly; 0 where they cannot."""
+    least, most = PIECES * machine.cores, max(ROW_PARTS, PIECES * machine.cores)
+    counts = range(most - most % machine.cores, least - 1, -machine.cores)
+    return next((n for n in counts if rows and rows % n == 0), 0)
 
 
 def arrange(stage: Stage, axes: list[IterVar], machine: Machine) -> None:
@@ -63,9 +70,9 @@ def arrange(stage: Stage, axes: list[IterVar], machine: Machine) -> None:
         stage.parallel(chunk)
         share_rows(stage, chunk, (1, image, size // (image * together)), machine)
         return
-    if len(outer) > 1 and sizes[-1] >= ROW_PARTS and prod(sizes[:-1]) == image:
+    parts = _even_parts(sizes[-1], machine) if len(outer) > 1 else 0
+    if parts and prod(sizes[:-1]) == image:
         # parts of the rows of all blocks, block by block
-        parts = max(largest_divisor(sizes[-1], ROW_PARTS), PIECES * machine.cores)
         part, rows = stage.split(outer.pop(), nparts=parts)
         stage.reorder(part, *outer, rows)
         stage.parallel(part)

@@ -5,10 +5,10 @@ What one thread wrote is near for it, and far for one whose core has another thi
 sockets). A convolution reads all blocks of channels of the rows that it makes; were threads to
 share blocks, half of all data and more would change sides at each stage. So threads have shares of
 the rows of one image, of all blocks, in all stages alike (pragma parallel_rows, rt/pool), unless
-each of them would have to read weights that are more than twice the data that stays near. Of
-several images each thread has some, as it is. Winograd's input and product go by places of tiles,
-whose parts would be a few lines each (product: 1.5 times as long so), and sums over whole images by
-blocks.
+the weights, which each of them reads, are more than twice the data, which each would read
+otherwise. Of several images each thread has some, as it is. Winograd's input and product go by
+places of tiles, whose parts would be a few lines each (product: 1.5 times as long so), and sums
+over whole images by blocks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ...schedule.api import Stage
 from ...tensor.tensor import Tensor
 from .machine import Machine, bytes_of, size_of
 
-WEIGHTS = 2  # times the bytes of the data that stays near
+WEIGHTS = 2  # times the bytes of the data: nobody writes weights, and many caches may have them
 IMAGE = 5  # dimensions of (1, blocks of channels, rows.., columns, channels of a block), or more
 LEAST_BYTES = 8 << 10  # of a block's rows: of a few lines each, the next ones are fetched ahead
 
@@ -48,6 +48,7 @@ def share_rows(stage: Stage, axis: IterVar, loops: Sequence[int], machine: Machi
 
 
 def data_outweighs(sums: Any, machine: Machine) -> bool:
-    """Whether threads that share rows keep more data near than they have to read weights anew."""
+    """Whether it is cheaper that each thread reads all weights, and data of its own rows, than
+    weights of its own blocks, and all data, most of which others wrote."""
     data, weights = (bytes_of(t) for t in sums.input_tensors[:2])
     return weights <= max(WEIGHTS * data, machine.l2_bytes // 2)
