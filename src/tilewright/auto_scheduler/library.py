@@ -37,6 +37,7 @@ SHARPNESS = 4.0  # power of a lead over other candidates, that gives relatives t
 LEAST_PART = 0.2  # of a round, for relatives and for others
 
 Answers = dict[str, Value]
+Options = dict[str, Sequence[Value]]
 Score = Callable[[State], float | None]
 
 
@@ -50,6 +51,7 @@ class Family:
         self.ahead = option == LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED
         self.options: dict[str, list[Value]] = {}
         self.plain: Answers = {}
+        self._asked: dict[frozenset[tuple[str, Value]], Options] = {}
 
     def state(self, answers: Answers) -> tuple[State, Answers] | None:
         """The state that takes these answers, as far as they fit each other, and all that it took;
@@ -74,11 +76,24 @@ class Family:
         seen = [state]
         if self.ahead:
             seen.append(as_laid_out(state))
+        asked: Options = {}
         for one in seen:
+            asked |= one.chosen.asked
             for question, options in one.chosen.asked.items():
                 known = self.options.setdefault(question, [])
                 known += [o for o in options if o not in known]
-        return dict(seen[-1].chosen.taken)
+        taken = dict(seen[-1].chosen.taken)
+        self._asked[frozenset(taken.items())] = asked
+        return taken
+
+    def asked(self, answers: Answers) -> Options:
+        """The questions that a state with these answers was asked, with the options of each, best
+        first."""
+        key = frozenset(answers.items())
+        if key not in self._asked:  # of a record, or the default's, which gives none
+            made = self.state(answers)
+            self._asked[key] = self._asked[frozenset(made[1].items())] if made is not None else {}
+        return self._asked[key]
 
     def begin(self) -> None:
         """Ask the default schedule."""
@@ -91,10 +106,11 @@ class Family:
         answers = {**self.plain, **parent}
         if rng.random() < CROSSED:
             answers.update({q: v for q, v in other.items() if rng.random() < 0.5})
-        open_questions = [q for q, options in self.options.items() if len(options) > 1]
+        asked = self.asked(parent) or self.options
+        open_questions = [q for q, options in asked.items() if len(options) > 1]
         while open_questions:
             question = open_questions[rng.integers(len(open_questions))]
-            options = [o for o in self.options[question] if o != answers.get(question)]
+            options = [o for o in asked[question] if o != answers.get(question)]
             weights = 1.0 / np.arange(2, len(options) + 2)
             answers[question] = options[rng.choice(len(options), p=weights / weights.sum())]
             if rng.random() >= CHANGES:
@@ -164,18 +180,22 @@ class Library:
         for family in self.families.values():
             family.begin()
         some = any(f.options for f in self.families.values())
+        drawn: set[tuple[Row, ...]] = set()
+        guided = len(self.costs) >= LEARNED
         for _ in range(TRIES * count if some else 0):
-            if len(found) >= DRAWN * count:
+            if len(found) >= (DRAWN if guided else 1) * count:
                 break
             state = self._draw(rng)
-            if state is not None:
+            if state is not None and state.rows not in drawn:
+                drawn.add(state.rows)
                 found.append(state)
-        if len(self.costs) < LEARNED or len(found) <= count:
-            return found[:count]
-        explored = int(np.ceil(EXPLORED * count))
-        rest = found[explored:]
-        order = np.argsort([-(score(s) or 0.0) for s in rest], kind="stable")
-        return [*found[:explored], *(rest[n] for n in order[: count - explored])]
+        if guided and len(found) > count:
+            explored = int(np.ceil(EXPLORED * count))
+            rest = found[explored:]
+            order = np.argsort([-(score(s) or 0.0) for s in rest], kind="stable")
+            found = [*found[:explored], *(rest[n] for n in order[: count - explored])]
+        self._met.update(state.rows for state in found)
+        return found
 
     def _draw(self, rng: np.random.Generator) -> State | None:
         """A relative of one of the best, if it is new."""
@@ -191,7 +211,6 @@ class Library:
         state, taken = made
         if state.rows in self._met or state.rows in self.costs or taken == family.plain:
             return None
-        self._met.add(state.rows)
         return state
 
     def _parents(self) -> list[tuple[Family, Answers]]:

@@ -28,7 +28,7 @@ from .population import Candidate, Estimate, Population, Scorer
 from .pretrained import default_model
 from .recognise import recognise
 from .rounds import Rounds, begun
-from .rows import is_default, is_plain_default
+from .rows import is_default
 from .search_policy import SearchPolicy
 from .sketch.custom import PreloadCustomSketchRule
 from .sketch.generate import CPU_RULES, GPU_RULES, MALI_RULES, generate_sketches
@@ -48,6 +48,8 @@ EXACT = "exact"  # enough, of what was measured
 TURNS = 3  # in which leaders are measured again
 CONFIRMED, CONFIRMED_OF = 12, 10  # measurements of a search that do so: one in 10, at most 12
 LEAST_CONFIRMED = 2 * TURNS  # the best and the default schedule
+FEW = 30  # measurements of a search, with fewer of which none are spent on that
+CLOSE = 2.0  # times the best: a first measurement may have been so much too long
 _CHANCE = RandomModel()
 
 
@@ -321,16 +323,21 @@ class SketchPolicy(SearchPolicy):
         return math.inf if best is None else best[0]
 
     def confirm(self, measurer: Any, count: int) -> int:
-        """Measure the leaders again, in turns with the default schedule, with at most `count`
-        measurements; says how many were made."""
-        leaders = [state for _, state in self._fastest.leaders(EXACT)]
-        plain = next((s for s in leaders if is_plain_default(s.rows)), None)
-        chosen = leaders[: count // TURNS]
-        if len(chosen) < 2:
+        """Measure the leaders again, in turns with the library's own schedules, with at most
+        `count` measurements; says how many were made."""
+        leaders = self._fastest.leaders(EXACT)
+        if min(len(leaders), count // TURNS) < 2:
             return 0
-        if plain is not None and plain not in chosen:
-            chosen[-1] = plain
-        inputs = [MeasureInput(self.task, state) for _ in range(TURNS) for state in chosen]
+        seconds = {tuple(state.rows): cost for cost, state in leaders}
+        states = [state for _, state in leaders]
+        # those that failed, or were too slow at first, may have met with a busy machine
+        defaults = self._defaults() if self.params["default_schedule_first"] else []
+        far = CLOSE * leaders[0][0]
+        beside = [s for s in defaults if seconds.get(tuple(s.rows), 0.0) <= far]
+        ranked = {tuple(s.rows): s for s in [*states[:1], *beside, *states]}
+        chosen = list(ranked.values())[: count // TURNS]
+        turns = [chosen[k % len(chosen) :] + chosen[: k % len(chosen)] for k in range(TURNS)]
+        inputs = [MeasureInput(self.task, state) for turn in turns for state in turn]
         begin = time.perf_counter()
         results = measurer.measure(self.task, self, inputs)
         self.seconds["measure"] += time.perf_counter() - begin
@@ -448,24 +455,29 @@ class SketchPolicy(SearchPolicy):
         the program that the model likes best. On GPUs a rough estimate takes the model's place, and
         on Mali, where sketches have all that the library's schedules have, it comes first."""
         wanted = self.params["default_schedule_first"] and not self.library.costs
-        if wanted and not self.is_gpu:
-            dag, option = self.task.compute_dag, self.task.layout_rewrite_option
-            ahead = option == LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED
-            constants = [op.output(0) for op in dag.layout_free] if ahead else []
-            algorithm = best_algorithm(dag.ops, self.algorithm_error, constants)
-            other = None if algorithm is None else self.library.default(algorithm)
-            if other is not None:
-                return other
-        default = self.library.default() if wanted and not self.is_mali else None
-        if default is not None or not self.params["sketches"]:
-            return default or self.library.default()
+        defaults = self._defaults() if wanted and not self.is_mali else []
+        if defaults or not self.params["sketches"]:
+            return defaults[0] if defaults else self.library.default()
         trained = getattr(self.model, "trained", False)
         scorer = Estimate(self.population) if self.is_gpu and not trained else None
         found = self._evolve(self._start(), 1, scorer)
         return self.state_of(found[0]) if found else None
 
 
+    def _defaults(self) -> list[State]:
+        """The operator library's schedules: by another algorithm than the one written, where it may
+        do and should be faster, and as it is written."""
+        algorithm = None
+        if not self.is_gpu:
+            dag, option = self.task.compute_dag, self.task.layout_rewrite_option
+            ahead = option == LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED
+            constants = [op.output(0) for op in dag.layout_free] if ahead else []
+            algorithm = best_algorithm(dag.ops, self.algorithm_error, constants)
+        ways = [None] if algorithm is None else [algorithm, None]
+        return [s for s in map(self.library.default, ways) if s is not None]
+
+
 def confirmations(trials: int) -> int:
     """How many of a task's measurements are of its leaders, again."""
     count = min(CONFIRMED, trials // CONFIRMED_OF) // TURNS * TURNS
-    return count if count >= LEAST_CONFIRMED else 0
+    return max(count, LEAST_CONFIRMED) if trials >= FEW else 0
