@@ -47,8 +47,16 @@ PEERS = ("onnxruntime", "torch", "torch_last", "openvino")
 OURS = ("default", "untuned", "tuned")
 # What holds libraries to the instructions of an older CPU; ONNX Runtime asks the processor alone.
 HELD = {
-    "haswell": {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
-    "x86-64-v2": {"ONEDNN_MAX_CPU_ISA": "SSE41", "ATEN_CPU_CAPABILITY": "default"},
+    "haswell": {
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    },
+    "x86-64-v2": {
+        "ONEDNN_MAX_CPU_ISA": "SSE41",
+        "ATEN_CPU_CAPABILITY": "default",
+        "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
+    },
 }
 NOT_HELD = ("onnxruntime",)
 # Times the peak rate, that leaving out products with padding does not explain.
@@ -140,7 +148,8 @@ class Comparison:
             peaks.append(self.machine.ask("peak")["flop_per_s"])
             copied = self.machine.ask("copy", bytes=case.bytes, seconds=0.0)
             copies += [copied["bytes"] / t for t in copied["times"]]
-            found = self._round(row, turns)
+            # whoever came first comes last in the next round
+            found = self._round(row, turns[len(rounds) :] + turns[: len(rounds)])
             behind = round_trip()
             if before is not None and behind is not None:
                 if moved(before, behind) and torn < self.options.rounds:
@@ -225,7 +234,8 @@ def _finish(row: Row, times: Times) -> Row:
 
 
 def summary(rows: list[Row]) -> dict[str, float]:
-    """Geometric means of best peer's time / ours, each clipped at CLIP, and the smallest ratio."""
+    """Geometric means of best peer's time / ours, each clipped at CLIP, and the smallest ratio; of
+    how many cases, and how many have none of ours, though a peer has a time."""
     found: dict[str, float] = {}
     for kind in OURS:
         for which, least in (("all", 0.0), ("50us", SUBSTANTIAL_S)):
@@ -234,6 +244,10 @@ def summary(rows: list[Row]) -> dict[str, float]:
                 for r in rows
                 if f"{kind}_ratio" in r and r["best_peer_s"] >= least
             ]
+            if which == "all":
+                rivalled = [r for r in rows if r["peers_s"]]
+                found[f"{kind}_cases"] = len(ratios)
+                found[f"{kind}_without"] = len(rivalled) - len(ratios)
             if ratios:
                 clipped = [log(min(CLIP, ratio)) for ratio in ratios]
                 found[f"{kind}_geomean_{which}"] = exp(sum(clipped) / len(clipped))

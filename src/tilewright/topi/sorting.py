@@ -107,9 +107,10 @@ def taken(data: Tensor, places: Tensor, axis: int) -> Tensor:
 def _places(data: Tensor, lines: Lines, count: Any, ascending: bool) -> Tensor:
     """The places of the first `count` elements of each line in order, int32."""
     known = isinstance(lines.length, int) and isinstance(count, int)
+    many = known and isinstance(lines.count, int) and lines.length > _COUNTED
     if known and count > lines.length:
         raise TilewrightError(f"{count} of the {lines.length} elements of a line of {data!r}")
-    if on_device() and not (known and lines.length > _COUNTED):
+    if on_device() and not many:
         return _counted_places(data, lines, count, ascending)
     few = known and count <= _INSERTED
     whole = -(-(2 * count + _ROOM) // _CHUNK) * _CHUNK if known else 0

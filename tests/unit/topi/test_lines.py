@@ -72,8 +72,7 @@ def test_many_of_more(dtype: str, order: str) -> None:
         if not rising and dtype == "float16":  # what is not a number is the largest
             places[1] = [600, *(p for p in places[1] if p != 600)]
         for count in (17, 100, 313, 350):
-            how = {"ret_type": "indices", "is_ascend": rising, "dtype": "int32"}
-            found = run(topi.topk, a, count, **how)
+            found = run(topi.topk, a, count, ret_type="indices", is_ascend=rising, dtype="int32")
             np.testing.assert_array_equal(found, places[:, :count])
 
 
