@@ -109,7 +109,7 @@ class Family:
         asked = self.asked(parent) or self.options
         open_questions = [q for q, options in asked.items() if len(options) > 1]
         while open_questions:
-            question = open_questions[rng.integers(len(open_questions))]
+            question = open_questions.pop(rng.integers(len(open_questions)))
             options = [o for o in asked[question] if o != answers.get(question)]
             weights = 1.0 / np.arange(2, len(options) + 2)
             answers[question] = options[rng.choice(len(options), p=weights / weights.sum())]

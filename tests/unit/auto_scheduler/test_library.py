@@ -11,7 +11,7 @@ from tests.unit.auto_scheduler import computations as C
 from tests.unit.auto_scheduler.searches import COMPUTATIONS, Formula, policy_of, task_of
 from tilewright import auto_scheduler as A
 from tilewright import build, te, topi
-from tilewright.auto_scheduler.library import Family, Library
+from tilewright.auto_scheduler.library import LEARNED, Family, Library
 from tilewright.auto_scheduler.transform import LayoutRewriteOption
 from tilewright.base.errors import ScheduleError
 from tilewright.topi.schedules.decisions import Decisions, NotOffered
@@ -144,6 +144,30 @@ def test_relatives_are_new_and_come_from_the_best(cpu: str) -> None:
 
     far = max(met.values(), key=lambda d: sum(d.get(q) != v for q, v in best.items()))
     assert distance(best) < distance(far) - 0.5
+
+
+def test_what_was_drawn_and_not_chosen_may_come_later() -> None:
+    library, rng = Library(task_of(product()), 0.0), np.random.default_rng(0)
+    library.learn(library.due(1)[0].rows, 1.0)
+    for n in range(6):
+        for state in library.propose(4, rng, lambda _: None):
+            library.learn(state.rows, 2.0 + n)
+    barred = len(library._met)
+    assert len(library.costs) >= LEARNED
+    assert len(library.propose(2, rng, lambda _: None)) == 2
+    assert len(library._met) == barred + 2
+
+
+def test_a_relative_answers_what_its_parent_was_asked() -> None:
+    family, rng = Family(task_of(product(97, 64, 48)), None), np.random.default_rng(1)
+    family.begin()
+    for parent in (family.plain, some(family.state({"c.way": (1,)}))[1]):
+        asked = family.asked(parent)
+        assert parent.keys() == asked.keys()
+        for _ in range(30):
+            answers = family.related(parent, parent, rng)
+            changed = [q for q, v in answers.items() if q in parent and v != parent[q]]
+            assert changed and all(answers[q] in asked[q] for q in changed)
 
 
 def test_where_nothing_is_asked_there_are_no_relatives() -> None:
