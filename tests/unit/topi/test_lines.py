@@ -76,6 +76,36 @@ def test_many_of_more(dtype: str, order: str) -> None:
             np.testing.assert_array_equal(found, places[:, :count])
 
 
+@pytest.mark.parametrize("dtype", ["float64", "int16", "int32", "uint16", "uint32", "uint64"])
+def test_many_of_lines_that_are_apart(dtype: str) -> None:
+    """Down columns, whole chunks of them, with the least and the largest number of the type."""
+    kind = np.dtype(dtype)
+    limits = np.finfo(kind) if kind.kind == "f" else np.iinfo(kind)
+    a = RNG.choice(np.array([limits.min, limits.max, 0, 1, 5, 9], kind), (704, 3))
+    for count in (20, 300):
+        places = run(topi.topk, a, count, 0, "indices", is_ascend=True, dtype="int32")
+        np.testing.assert_array_equal(places, np.argsort(a, 0, kind="stable")[:count])
+        places = run(topi.topk, a, count, 0, "indices", dtype="int32")
+        ranks = [np.unique(column, return_inverse=True)[1] for column in a.T]
+        order = np.stack([np.argsort(-rank, kind="stable") for rank in ranks], 1)
+        np.testing.assert_array_equal(places, order[:count])
+
+
+def test_more_that_are_no_numbers_than_are_wanted() -> None:
+    a = RNG.standard_normal((2, 700)).astype(np.float32)
+    a[:, 100:620] = np.nan
+    a[:, 3:9] = [0.0, -0.0, np.inf, -np.inf, -0.0, 0.0]
+    for rising in (False, True):
+        places = run(topi.topk, a, 150, ret_type="indices", is_ascend=rising, dtype="int32")
+        for line, found in zip(a, places):
+            value = np.where(np.isnan(line), np.inf, line)
+            keys = zip(np.isnan(line).tolist(), value.tolist())
+            ordered = {key: n for n, key in enumerate(sorted(set(keys)))}
+            rank = np.array([ordered[bool(np.isnan(x)), v] for x, v in zip(line, value.tolist())])
+            wanted = np.argsort(rank if rising else -rank, kind="stable")
+            np.testing.assert_array_equal(found, wanted[:150])
+
+
 def test_no_lines() -> None:
     for axis in (0, 1, 2):
         for function in (topi.sort, topi.argsort, topi.cumsum):
