@@ -463,7 +463,6 @@ class SketchPolicy(SearchPolicy):
         found = self._evolve(self._start(), 1, scorer)
         return self.state_of(found[0]) if found else None
 
-
     def _defaults(self) -> list[State]:
         """The operator library's schedules: by another algorithm than the one written, where it may
         do and should be faster, and as it is written."""

@@ -18,7 +18,8 @@ from math import prod
 from typing import Any
 
 from ...base.dtype import parse
-from ...schedule.api import Schedule
+from ...loopir.iter import IterVar
+from ...schedule.api import Schedule, Stage
 from ...tensor.op import PlaceholderOp
 from ...tensor.tensor import Tensor
 from .decisions import Value
@@ -28,6 +29,7 @@ from .injective import arrange
 from .machine import (
     FMA_CHAINS,
     PARALLEL_PRODUCTS,
+    PIECES,
     Machine,
     ask_ahead,
     extent_of,
@@ -43,6 +45,8 @@ from .shares import data_outweighs, share_rows
 PART_OF_L1 = 0.75  # of the first cache, for the weights that a part of the reduction reads
 MOST_CHUNKS = 8  # of a register tile
 LEAST_PIECES = 8  # of the output, for threads to share evenly
+GUARDED = 1.15  # times as long, where the last columns are under a guard
+COLUMNS_A_RUN = 2  # of a depthwise convolution, that take as long as to begin and end a run
 
 
 def blocked_tiles(width: int, chunks: int, vectors: int, registers: int) -> list[Value]:
@@ -62,7 +66,7 @@ def blocked_tiles(width: int, chunks: int, vectors: int, registers: int) -> list
             loads = (w + c * vectors) / chains
             cost = (1 + waste) * max(1.0, FMA_CHAINS / chains) * (1 + loads)
             if width % w:
-                cost *= 1.15  # the tail is guarded
+                cost *= GUARDED
             found.append((cost, (w, c)))
     found.sort(key=lambda item: item[0])
     return [tile for _, tile in found] or [(1, 1)]
@@ -103,7 +107,9 @@ def schedule_conv_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machine
     loops = [extent_of(n), chunks // group, *size[:-1]]
     if part:
         loops[-1] //= rows
-    pieces = s[out].fuse(n, fo_outer, *outer)
+    run, count = _cut_columns(s[out], ow_outer, loops, -(-size[-1] // columns), machine)
+    alike *= count
+    pieces = s[out].fuse(n, fo_outer, *outer, *run)
     shared = parallel_if(s[out], pieces, work, PARALLEL_PRODUCTS, machine)
     if shared and data_outweighs(s[conv].op, machine):
         share_rows(s[out], pieces, loops, machine)
@@ -168,6 +174,35 @@ def _parts_of_reduction(conv: Any, group: int, machine: Machine) -> list[Value]:
     return nearby(*([0, *short] if whole else [*parts, 0]), least=0)
 
 
+def _cut_columns(
+    stage: Stage, outer: IterVar, loops: list[int], runs: int, machine: Machine
+) -> tuple[list[IterVar], int]:
+    """Where the `loops` that threads share are few, as of an image of one row, a further one, over
+    parts of the runs of columns that `outer` goes through: it, and its extent, which is added."""
+    wanted = -(-PIECES * machine.cores // max(1, prod(loops)))
+    if wanted < 2 or runs < 2 or not prod(loops):
+        return [], 1
+    each = -(-runs // min(runs, wanted))
+    part, _ = stage.split(outer, factor=each)
+    loops.append(-(-runs // each))
+    return [part], loops[-1]
+
+
+def _runs_of_columns(width: int, most: int) -> list[int]:
+    """Lengths of runs, best first: such that divide the width, unless these are short."""
+    even = [largest_divisor(width, n) for n in (most, most // 2, most * 3 // 2)]
+    if 2 * even[0] >= most or even[0] == width:
+        return even
+
+    def cost(n: int) -> float:
+        """Of an element: weights are loaded, and ends seen to, once a run; what lies beyond the
+        image is computed for nothing, under a guard."""
+        beyond = -(-width // n) * n / width
+        return beyond * (1 + COLUMNS_A_RUN / n) * (GUARDED if width % n else 1.0)
+
+    return [*sorted(range(1, most + 1), key=cost)[:3], even[0]]
+
+
 def schedule_depthwise_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machine) -> None:
     """Channels by themselves, in vectors: a run of columns of one block at a time."""
     work, name = work_of(conv), s[conv].op.name
@@ -176,13 +211,15 @@ def schedule_depthwise_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Ma
     n, co, *outer, ow, ci = s[out].op.axis
     vectors = max(1, extent_of(ci) // machine.lanes(conv.dtype))
     most = max(1, machine.working // 2 // vectors)
-    sizes = [largest_divisor(extent_of(ow), n) for n in (most, most // 2, most * 3 // 2)]
-    (columns,) = machine.choose(name, "columns", nearby(*sizes))
+    width = extent_of(ow)
+    (columns,) = machine.choose(name, "columns", nearby(*_runs_of_columns(width, most)))
     ow_outer, ow_inner = s[out].split(ow, factor=columns)
     s[out].vectorize(ci)
     s[out].unroll(ow_inner)
     loops = [extent_of(a) for a in (n, co, *outer)]
-    pieces = s[out].fuse(n, co, *outer)
+    s[out].reorder(n, co, *outer, ow_outer, ow_inner, ci)
+    run, _ = _cut_columns(s[out], ow_outer, loops, -(-width // columns), machine)
+    pieces = s[out].fuse(n, co, *outer, *run)
     if parallel_if(s[out], pieces, work, PARALLEL_PRODUCTS, machine):
         share_rows(s[out], pieces, loops, machine)
     stage = s[conv]

@@ -29,10 +29,10 @@ PANELS_FIRST, ROWS_FIRST, AHEAD = 0, 1, 2
 
 @dataclass(frozen=True)
 class Cut:
-    """How the rows are shared out: `size` steps of row axis number `axis` at a time (0: all).
-    `order`: PANELS_FIRST, threads share the pieces of each panel; ROWS_FIRST, they share those of
-    the rows, and each does all columns of its own; AHEAD, so too, of panels that were packed
-    beforehand, once for all."""
+    """How the rows are shared out: `size` steps of row axis number `axis` at a time (0: all), of
+    each of the steps of those before it. `order`: PANELS_FIRST, threads share the pieces of each
+    panel; ROWS_FIRST, they share those of the rows, and each does all columns of its own; AHEAD,
+    so too, of panels that were packed beforehand, once for all."""
 
     axis: int = 0
     size: int = 0
@@ -55,16 +55,20 @@ class Rows:
     packed: bool
     products: int
 
-    @property
-    def axis(self) -> int:
-        """The row axis that is cut."""
-        return next((i for i, size in enumerate(self.sizes) if size > 1), 0)
+    def axes(self, pieces: int) -> list[int]:
+        """The row axes that may be cut: the first one, and where it does not give so many pieces,
+        the first with which those before it do, as rows of a few images."""
+        first = next((i for i, size in enumerate(self.sizes) if size > 1), 0)
+        able = self.sizes[:-1] if self.tile.lines > 1 else self.sizes  # a tile has the last whole
+        steps = [-(-size // self.step(i)) for i, size in enumerate(able)]
+        counts = [prod(self.sizes[:i]) * n for i, n in enumerate(steps)]
+        enough = next((i for i, n in enumerate(counts) if n >= pieces), counts.index(max(counts)))
+        return [first] if enough <= first else [first, enough]
 
-    @property
-    def step(self) -> int:
-        """How much of it a tile takes."""
+    def step(self, axis: int) -> int:
+        """How much of an axis a tile takes."""
         last = len(self.sizes) - 1
-        return {last: self.tile.rows, last - 1: self.tile.lines}.get(self.axis, 1)
+        return {last: self.tile.rows, last - 1: self.tile.lines}.get(axis, 1)
 
 
 def cuts(rows: Rows, machine: Machine) -> list[Cut]:
@@ -73,17 +77,18 @@ def cuts(rows: Rows, machine: Machine) -> list[Cut]:
     if not rows.form.rows or not all(rows.sizes):
         return [Cut()]
     found = [
-        (_cost(rows, whole, order, machine), Cut(rows.axis, whole, order))
-        for whole, orders in _pieces(rows, machine)
+        (_cost(rows, axis, whole, order, machine), Cut(axis, whole, order))
+        for axis in rows.axes(PIECES * machine.cores)
+        for whole, orders in _pieces(rows, axis, machine)
         for order in orders
     ]
     found.sort(key=lambda item: item[0])
     return [cut for _, cut in found]
 
 
-def _pieces(rows: Rows, machine: Machine) -> Iterator[tuple[int, tuple[int, ...]]]:
+def _pieces(rows: Rows, axis: int, machine: Machine) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Sizes of pieces, whole tiles each, from all rows on; and the orders that are worth a look."""
-    size, step = rows.sizes[rows.axis], rows.step
+    size, step = rows.sizes[axis], rows.step(axis)
     most = 2 * PIECES * machine.cores + 1
     for count in range(1, most + 1, max(1, (most - 1) // MOST_TRIED)):
         beforehand = (AHEAD,) if rows.products and count > 1 else ()
@@ -91,18 +96,19 @@ def _pieces(rows: Rows, machine: Machine) -> Iterator[tuple[int, tuple[int, ...]
         yield -(-each // step) * step, (ROWS_FIRST, PANELS_FIRST, *beforehand)
 
 
-def _cost(rows: Rows, whole: int, order: int, machine: Machine) -> float:
+def _cost(rows: Rows, axis: int, whole: int, order: int, machine: Machine) -> float:
     """How many times as long as without any waiting or copying all takes."""
     beside = rows.form.vector_side
     nbytes = bytes_of(beside.producer) if beside is not None else 0
-    size, m, batches = rows.sizes[rows.axis], prod(rows.sizes), rows.batches
+    size, m = rows.sizes[axis], prod(rows.sizes[axis:])
+    batches = rows.batches * prod(rows.sizes[:axis])
     cost = 1.0
     if order == PANELS_FIRST and (rows.packed or 2 * nbytes <= machine.l2_bytes):
         cost = PANELS_APART
     elif order == AHEAD:
         cost = BETTER * (1 + START / rows.products)
     times = batches * rows.panels if order == PANELS_FIRST else batches
-    for n in [max(1, int(size * x)) for x in SPREAD] if rows.likely[rows.axis] else [size]:
+    for n in [max(1, int(size * x)) for x in SPREAD] if rows.likely[axis] else [size]:
         chunks = -(-n // whole)
         pieces = [whole] * (chunks - 1) + [n - (chunks - 1) * whole]
         copies = _copies(rows, order, chunks, nbytes, machine)

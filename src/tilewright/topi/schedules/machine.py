@@ -129,6 +129,7 @@ def extent_of(axis: Any) -> int:
 FMA_CHAINS = 8  # latency (4) times FMAs a cycle (2)
 WAY, LINE = 4096, 64  # bytes of a way of the first-level cache, and of a line
 SPARE_WAYS = 2  # for what a kernel reads beside
+LIKELY_ROWS = 128  # where their number is not known
 PIECES = 2  # for each core, that threads share evenly
 ROW_PARTS = 16  # of an image, that threads share
 PARALLEL_PRODUCTS = 1 << 18  # multiplications; fewer take less time than waking threads

@@ -17,6 +17,7 @@ from .few_columns import few_columns, steps_in_lanes
 from .few_rows import dot_products, sums_of_rows
 from .machine import (
     FEW_ROWS,
+    LIKELY_ROWS,
     LINE,
     PARALLEL_PRODUCTS,
     WAY,
@@ -74,6 +75,8 @@ def schedule_contraction(
     few = 0 < m <= FEW_ROWS and form.in_order
     slides = form.both and form.column < 0
     straight = slides or along_last(side, op.axis[-1].var)
+    if not straight:  # neighbours are far apart for as many rows as come
+        m = m or LIKELY_ROWS
     far = bytes_of(side.producer) > machine.l2_bytes // 2
     long = steps >= SHORT_SUM * machine.lanes(product.dtype)
     able = {

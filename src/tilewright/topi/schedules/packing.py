@@ -4,6 +4,7 @@ reduction after the other."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from ...loopir.iter import IterVar, ProducerLoad
@@ -12,7 +13,7 @@ from ...schedule.api import Schedule, Stage
 from ...tensor.tensor import Tensor
 from .contraction import Contraction
 from .dots import Groups
-from .machine import PARALLEL_PRODUCTS, Machine, extent_of, parallel_if, work_of
+from .machine import PARALLEL_PRODUCTS, PIECES, Machine, extent_of, parallel_if, size_of, work_of
 from .memory_order import steps_of, uses_of
 
 
@@ -62,7 +63,11 @@ def pack_ahead(
     own = dict(zip((*others, *along, column), (*outer[:-1], *steps, j)))
     lanes = machine.lanes(product.dtype)
     _copy_rows(copy, [own[d] for d in range(len(own))], column, along, lanes)
-    parallel_if(copy, copy.fuse(*outer), work_of(product), PARALLEL_PRODUCTS, machine)
+    sizes = [size_of(d) for d in side.producer.shape]
+    count = prod(sizes[d] for d in others) * -(-sizes[column] // width)
+    able = steps and steps[0] in copy.leaf_iter_vars
+    shared = [*outer, steps[0]] if able and 0 < count < PIECES * machine.cores else outer
+    parallel_if(copy, copy.fuse(*shared), work_of(product), PARALLEL_PRODUCTS, machine)
 
 
 def _dimensions(side: ProducerLoad, column: int, product: Tensor) -> tuple[list[int], list[int]]:

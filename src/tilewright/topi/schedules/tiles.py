@@ -23,6 +23,7 @@ from .cuts import AHEAD, PANELS_FIRST, Cut, Rows, cuts
 from .dots import Groups, groups_of
 from .injective import arrange
 from .machine import (
+    LIKELY_ROWS,
     PARALLEL_PRODUCTS,
     Machine,
     ask_ahead,
@@ -76,7 +77,7 @@ def tiles(
     if on_threads:
         parallel_if(s[out], nest.piece, work, PARALLEL_PRODUCTS, machine)
     m = prod(shared.sizes)
-    size = m // max(shared.sizes[cut.axis], 1) * cut.size if cut.size else m
+    size = prod(shared.sizes[cut.axis + 1 :]) * cut.size if cut.size else m
     near = packed or form.panel > 0
     room = _room(name, product, form, tile, size, width, machine) if near else 0
     few = nearby(WRITTEN_OUT if form.both else FEW_STEPS, 1, 4, 16)
@@ -119,7 +120,7 @@ def _rows(
     batches = prod(extents[i] for i in form.batch) * (-(-extents[-1] // n) if form.group else 1)
     panels = prod(extents[i] for i in form.columns) * -(-n // width)
     likely = [const_int(domain(axes[i]).extent) is None for i in form.rows]
-    sizes = [extents[i] for i in form.rows]
+    sizes = [extents[i] or LIKELY_ROWS for i in form.rows]
     return Rows(form, sizes, likely, tile, batches, panels, packed, products)
 
 
@@ -148,7 +149,9 @@ def _nest(stage: Stage, form: Contraction, tile: Tile, lanes: int, cut: Cut) -> 
     chunk: list[IterVar] = []
     if cut.size:
         piece_of, rows[cut.axis] = stage.split(rows[cut.axis], factor=cut.size)
-        chunk = [piece_of]
+        before = [axis for axis in rows[: cut.axis] if extent_of(axis) != 1]
+        chunk = [*before, piece_of]
+        rows = [axis for axis in rows if axis not in before]
     inner = _split_rows(stage, rows, tile)
     across = [*columns, jo]
     panels_first = cut.order == PANELS_FIRST
