@@ -201,9 +201,11 @@ _SAME = ("max_num_threads", "max_threads_per_block")
 # Bytes of shared memory that a launch may ask for, where that is more than the 48 KiB of arrays
 # with sizes (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
 _OPT_IN = {
+    **dict.fromkeys(("75",), 64 << 10),
     **dict.fromkeys(("80", "87"), 163 << 10),
-    **dict.fromkeys(("86", "89", "120"), 99 << 10),
-    **dict.fromkeys(("90", "100"), 227 << 10),
+    **dict.fromkeys(("86", "88", "89"), 99 << 10),
+    **dict.fromkeys(("90", "100", "101", "103", "110"), 227 << 10),
+    **dict.fromkeys(("120", "121"), 99 << 10),
 }
 
 

@@ -94,3 +94,15 @@ def test_pooling(kind: str, data: tuple[int, ...], taps: int, stride: int, pad: 
         want = windows(a, taps, stride, pad, 1, 0).sum((-1, -2)) / taps**2
     np.testing.assert_allclose(result, want, rtol=1e-6)
     assert data[-1] % 4 or "*(const float4*)(x" in source
+
+
+@pytest.mark.parametrize("shape", [(1, 512, 4, 4), (1, 130, 2, 2)])
+def test_many_channels_of_a_small_plane(shape: tuple[int, ...]) -> None:
+    """A block has at most 64 threads along z."""
+    x = te.placeholder(shape, "float32", "x")
+    out = topi.nn.pool2d(x, (2, 2), (2, 2), (1, 1), (0, 0, 0, 0), "max")
+    a = np.random.default_rng(0).standard_normal(shape).astype("float32")
+    *_, result = ran(out, [x], [a])
+    n, c, h, w = shape
+    wanted = a.reshape(n, c, h // 2, 2, w // 2, 2).max((3, 5))
+    np.testing.assert_array_equal(result, wanted)

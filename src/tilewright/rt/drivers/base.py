@@ -136,6 +136,7 @@ class Limits:
     has_subgroups: bool = False
     vector_bytes: int = 16
     unified_memory: bool = False
+    max_shared_memory_opt_in: int = 0  # of launches that ask for it
     extensions: frozenset[str] = field(default_factory=frozenset)
 
 

@@ -193,6 +193,7 @@ def device_limits(api: Api, device: Any) -> Limits:
         ),
         warp_size=ask("WARP_SIZE"),
         max_shared_memory_per_block=ask("MAX_SHARED_MEMORY_PER_BLOCK"),
+        max_shared_memory_opt_in=ask("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         max_grid_dimensions=(
             ask("MAX_GRID_DIM_X"),
             ask("MAX_GRID_DIM_Y"),

@@ -78,6 +78,16 @@ def device_arch(runtime: CudaRuntime, code: DeviceCode) -> str:
     return code.arch if wanted[2] else arch
 
 
+def _older(arch: str) -> str:
+    """The newest architecture that the compiler knows of those up to one; that one where it knows
+    it, or none."""
+    known = nvrtc.known_archs()
+    numbers = sorted(int(name[3:]) for name in known if name[3:].isdigit())
+    wanted = re.match(r"sm_(\d+)", arch)
+    below = [n for n in numbers if wanted is not None and n <= int(wanted[1])]
+    return arch if arch in known or not below else f"sm_{below[-1]}"
+
+
 def compile_cached(code: DeviceCode, arch: str) -> bytes:
     """The cubin of the source, from the compile cache where it has it."""
     digest = hashlib.sha256(code.source.encode()).hexdigest()
@@ -90,6 +100,6 @@ def compile_cached(code: DeviceCode, arch: str) -> bytes:
             if not _UNKNOWN_ARCH.search(str(error)) or not code.arch:
                 raise
             # The device is newer than the compiler: its driver translates PTX, and keeps the result
-            return nvrtc.compile_cuda(code.source, code.arch, "ptx")[0]
+            return nvrtc.compile_cuda(code.source, _older(code.arch), "ptx")[0]
         cache.put(key, found)
     return found

@@ -125,6 +125,9 @@ class _Kernel:
             thread_axis((0, LANES), "threadIdx.x"),
         ]
         self.block, self.batch, self.warp, self.lane = (a.var for a in self.axes)
+        if sizes.window is not None and sizes.window[1] < sizes.keys:
+            # the rows that see most keys begin first: at the end none is left with all of them
+            self.block = -(-self.count // ROWS) - 1 - self.block
         self.places = self._apart(self.batch, sizes.batch)
         self.begin, self.end = self._seen_tiles()
 

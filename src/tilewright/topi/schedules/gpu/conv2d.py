@@ -15,7 +15,7 @@ from ....schedule.api import Schedule
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, largest_divisor
 from .injective import arrange
-from .machine import GpuMachine, bind, fused
+from .machine import GpuMachine, bind, bind_grid, fused
 from .matmul import schedule_sides
 from .operands import operands_of
 from .planes import schedule_planes
@@ -60,8 +60,7 @@ def schedule_conv_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMach
     threads = _places(count, most // filters, machine.warp // filters)
     block_p, thread_p = stage.split(place, factor=max(1, threads))
     stage.reorder(n, block_f, block_p, thread_f, thread_p, pixel, fi)
-    bind(stage, fused(stage, [n, block_f]), "blockIdx.y")
-    bind(stage, block_p, "blockIdx.x")
+    bind_grid(stage, [fused(stage, [n, block_f]), block_p])
     bind(stage, thread_f, "threadIdx.y")
     bind(stage, thread_p, "threadIdx.x")
     machine.unroll(stage, pixel)
@@ -150,8 +149,7 @@ def schedule_conv2d_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMac
     count = extent_of(oh) * extent_of(ow)
     block_p, thread_p = stage.split(place, factor=_even(count, machine.threads))
     stage.reorder(n, block_f, block_p, thread_p, thread_f)
-    bind(stage, fused(stage, [n, block_f]), "blockIdx.y")
-    bind(stage, block_p, "blockIdx.x")
+    bind_grid(stage, [fused(stage, [n, block_f]), block_p])
     bind(stage, thread_p, "threadIdx.x")
     machine.unroll(stage, thread_f)
     inner = s[conv]

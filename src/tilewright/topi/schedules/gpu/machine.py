@@ -97,13 +97,41 @@ def bind(stage: Stage, axis: IterVar, tag: str) -> None:
     stage.bind(axis, thread_axis(tag))
 
 
+MOST_BLOCKS = 65535  # of a grid along y and z
+
+
+def bind_grid(stage: Stage, axes: Sequence[IterVar]) -> IterVar:
+    """Bind loops over blocks, the last to blockIdx.x, those before it to y and z; what these have
+    too many blocks for joins x, which is returned."""
+    *others, x = axes
+    kept: list[IterVar] = []
+    joined: list[IterVar] = []
+    for axis in others:
+        count = -(-steps_of(stage, axis) // MOST_BLOCKS)
+        if count > 1:
+            part, axis = stage.split(axis, nparts=count)
+            joined.append(part)
+        kept.append(axis)
+    if joined:
+        stage.reorder(*kept, *joined, x)
+        x = stage.fuse(*joined, x)
+    for axis, tag in zip([x, *reversed(kept)], "xyz"):
+        bind(stage, axis, f"blockIdx.{tag}")
+    return x
+
+
 GROUPS = (4, 8, 16)  # rows of blocks that may follow each other down a column
 
 
 def bind_blocks(
-    stage: Stage, by: IterVar, bx: IterVar, shape: tuple[int, int], machine: GpuMachine
+    stage: Stage,
+    batch: Sequence[IterVar],
+    by: IterVar,
+    bx: IterVar,
+    shape: tuple[int, int],
+    machine: GpuMachine,
 ) -> None:
-    """Bind the rows and columns of a matrix of so many blocks (0: not known). Those of a row follow
+    """Bind the rows and columns of matrices of so many blocks (0: not known). Those of a row follow
     each other, or, if that is decided, those of a column in a group of rows: what both operands
     give to the blocks that run at a time is then less, and stays in the second-level cache."""
     rows, columns = shape
@@ -112,10 +140,10 @@ def bind_blocks(
     if group > 1:
         by, near = stage.split(by, factor=group)
         stage.reorder(by, bx, near)
-        bind(stage, stage.fuse(by, bx, near), "blockIdx.x")
-        return
-    bind(stage, by, "blockIdx.y")
-    bind(stage, bx, "blockIdx.x")
+        rows_of_blocks = [stage.fuse(by, bx, near)]
+    else:
+        rows_of_blocks = [by, bx]
+    bind_grid(stage, [*([fused(stage, [*batch])] if batch else []), *rows_of_blocks])
 
 
 def bind_rows(stage: Stage, axis: IterVar, threads: int, dimension: str = "x") -> IterVar:

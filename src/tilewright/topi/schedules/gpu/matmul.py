@@ -10,7 +10,7 @@ from ....schedule.api import Schedule
 from ....tensor.op import domain
 from ....tensor.tensor import Tensor
 from ..machine import extent_of
-from .machine import GpuMachine, bind, fused
+from .machine import GpuMachine, bind, bind_grid, fused
 from .operands import Operand, operands_of, read_widened
 from .packing import pack_operands
 from .reduce import schedule_reduce
@@ -49,15 +49,9 @@ def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachi
     it, ii = stage.split(ii, factor=TILE)
     jt, ji = stage.split(ji, factor=TILE)
     stage.reorder(*batch, io, jo, it, jt, ii, ji)
-    if batch:
-        bind(stage, fused(stage, batch), "blockIdx.z")
-    for axis, tag in (
-        (io, "blockIdx.y"),
-        (jo, "blockIdx.x"),
-        (it, "threadIdx.y"),
-        (jt, "threadIdx.x"),
-    ):
-        bind(stage, axis, tag)
+    bind_grid(stage, [*([fused(stage, batch)] if batch else []), io, jo])
+    bind(stage, it, "threadIdx.y")
+    bind(stage, jt, "threadIdx.x")
     machine.unroll(stage, ii)
     if extent_of(j) % TILE == 0:
         stage.vectorize(ji)
@@ -176,8 +170,7 @@ def schedule_dense_packed(s: Schedule, product: Tensor, out: Tensor, machine: Gp
     threads = min(machine.threads, 64)
     block, thread = stage.split(j, factor=threads)
     stage.reorder(i, block, thread, v)
-    bind(stage, i, "blockIdx.y")
-    bind(stage, block, "blockIdx.x")
+    bind_grid(stage, [i, block])
     bind(stage, thread, "threadIdx.x")
     inner = s[product]
     inner.compute_at(stage, thread)

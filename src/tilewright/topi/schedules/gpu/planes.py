@@ -26,7 +26,7 @@ from ....tensor.compute import compute
 from ....tensor.op import ComputeOp
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, largest_divisor, whole_vectors
-from .machine import GpuMachine, bind, fused
+from .machine import GpuMachine, bind_grid, fused
 from .operands import share
 from .packing import Replaced, restated
 
@@ -34,6 +34,7 @@ RESULTS = 16  # of a thread
 BANKS = 32
 LINE = 4  # threads along a line, below which lines of elements are not shared out by themselves
 FAR = 2  # pixels from window to window, beyond which few elements are read twice
+MOST_DEEP = 64  # threads along z that devices take
 PHASE = 8  # threads whose vectors are read from shared memory at once
 
 
@@ -214,6 +215,7 @@ def _in_banks(across: int, most: int, stride: int, line: int, vector: int) -> tu
 
 def _deep(channels: int, most: int, threads: int, machine: GpuMachine) -> int:
     """Channels of a block: so many that all have them whole, unless they are too few."""
+    most = min(most, MOST_DEEP)
     even = largest_divisor(channels, max(1, most))
     if even * threads >= 2 * machine.warp or even == channels:
         return even
@@ -371,9 +373,8 @@ def _bind_output(s: Schedule, out: Tensor, block: _Block, machine: GpuMachine) -
     bx, tx = stage.split(x, factor=block.across)
     bc, tc = stage.split(c, factor=block.deep)
     stage.reorder(n, bc, by, bx, tc, ty, tx, row, vector)
-    bind(stage, fused(stage, [n, bc]), "blockIdx.y")
-    at = fused(stage, [by, bx])
-    bind(stage, at, "blockIdx.x")
+    outer = fused(stage, [n, bc])
+    at = bind_grid(stage, [outer, fused(stage, [by, bx])])
     for axis, tag, extent in (
         (tc, "z", block.deep),
         (ty, "y", block.down),

@@ -14,7 +14,7 @@ from ....loopir.iter import IterVar
 from ....schedule.api import Schedule, Stage
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, nearby
-from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks, fused
+from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks
 from .operands import Operand, copies_of, fill, pipeline, pitch_of, spread
 from .tile_plan import filling
 
@@ -120,11 +120,9 @@ def _bind_output(
     vy, y = stage.split(y, nparts=block[0] // threads[0] if both else again[0])
     ty, y = stage.split(y, nparts=threads[0])
     stage.reorder(*batch, by, bx, vy, vx, ty, tx, y, x)
-    if batch:
-        bind(stage, fused(stage, batch), "blockIdx.z")
     tags = ("threadIdx.x", "threadIdx.y") if columns.along else ("threadIdx.y", "threadIdx.x")
     blocks = (-(-shape[0] // block[0]), -(-shape[1] // block[1]))
-    bind_blocks(stage, by, bx, blocks, machine)
+    bind_blocks(stage, batch, by, bx, blocks, machine)
     for axis, tag in zip((vy, vx, ty, tx), ("vthread", "vthread", *tags)):
         bind(stage, axis, tag)
     stage.unroll(y)

@@ -18,7 +18,7 @@ from ....tensor.tensor import Tensor
 from ...tensor_intrin import mma_gemm, mma_load, mma_store, wmma_gemm, wmma_load, wmma_store
 from ...tensor_intrin.mma import depth as mma_depth
 from ..machine import extent_of, nearby, whole_vectors
-from .machine import MOST_STAGES, VECTOR_BYTES, GpuMachine, bind, bind_blocks, fused, steps_of
+from .machine import MOST_STAGES, VECTOR_BYTES, GpuMachine, bind, bind_blocks, steps_of
 from .operands import Operand, copies_of, fill, pipeline, pitch_of, spread, steps_of_tile
 from .tile_plan import FRAGMENT, Steps, TilePlan
 
@@ -141,10 +141,8 @@ def _bind_output(stage: Stage, plan: TilePlan, machine: GpuMachine) -> tuple[Ite
     bx, warp = stage.split(j, factor=block[1] // FRAGMENT)
     warp, xs = stage.split(warp, factor=columns // FRAGMENT)
     stage.reorder(*batch, by, bx, warp, y, row, xs, x)
-    if batch:
-        bind(stage, fused(stage, batch), "blockIdx.z")
     shape = (plan.whole(0) // block[0], plan.whole(1) // block[1])
-    bind_blocks(stage, by, bx, shape, machine)
+    bind_blocks(stage, batch, by, bx, shape, machine)
     bind(stage, warp, "threadIdx.y")
     stage.unroll(y)
     near: list[IterVar] = []

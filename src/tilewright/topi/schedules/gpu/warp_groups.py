@@ -20,7 +20,7 @@ from ....tensor.op import PlaceholderOp
 from ....tensor.tensor import Tensor
 from ...tensor_intrin.wgmma import GROUP, GROUP_ROWS, WarpGroupTile, wgmma_tile
 from ..machine import extent_of, nearby, whole_vectors
-from .machine import MOST_STAGES, VECTOR_BYTES, GpuMachine, bind
+from .machine import MOST_STAGES, VECTOR_BYTES, GpuMachine, bind, bind_grid
 from .operands import Operand, read_widened
 
 TILES = ((128, 128), (128, 64), (64, 64))  # rows and columns of a block, the best first
@@ -105,10 +105,7 @@ def schedule_on_warp_groups(s: Schedule, product: Tensor, out: Tensor, tile: War
     by, y = stage.split(i, factor=tile.rows)
     bx, x = stage.split(j, factor=tile.columns)
     stage.reorder(*batch, by, bx, y, x)
-    if batch:
-        bind(stage, batch[0], "blockIdx.z")
-    bind(stage, by, "blockIdx.y")
-    bind(stage, bx, "blockIdx.x")
+    bind_grid(stage, [*batch, by, bx])
     flat = stage.fuse(y, x)
     if lanes > 1:
         flat, vector = stage.split(flat, factor=lanes)
