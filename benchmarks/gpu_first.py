@@ -3,7 +3,8 @@
     python -m benchmarks.gpu_first [--minutes 24] [--out FOLDER] [--records FOLDER] [--small]
 
 Needs NumPy, ml_dtypes and cuda-bindings with NVRTC; where PyTorch is there, too, it is compared
-with. Each part is a process of its own, so that a fault of the device in one leaves the others:
+with. Each part is a process of its own, which says each row as it has it; where it dies, hangs or
+has lost the device in one case, that is a row too, and another goes on behind it:
 
     driver   what the device is, and a kernel in each type beside NumPy
     right    the default schedules of gpu_code_cases.py at small sizes, run and compared with NumPy
@@ -22,12 +23,15 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import queue
 import re
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from math import prod
 from pathlib import Path
@@ -49,7 +53,21 @@ PARTS = {"driver": 0.04, "right": 0.22, "speed": 0.22, "kernels": 0.16, "tuned":
 """Shares of the time, in the order of what is learned first."""
 _TYPES = ("float32", "float16", "bfloat16", "int8", "int32")
 _ROUNDS, _SMALL_ROUNDS = 5, 1
+_LOST = 3  # the exit status of a part that cannot use the device any more
+_CASE_S, _TUNED_S = 120.0, 900.0  # after which a case hangs
+_AGAIN_S = 15.0  # for which it is worth to start another process
+_COMPARED = 5e9  # operations of a product that NumPy does as well
 Found = dict[str, Any]
+
+
+@dataclass
+class Part:
+    """What a part goes through: the names of its cases, what makes the row of one by its number,
+    and what else it says."""
+
+    names: list[str]
+    row: Callable[[int], Found]
+    about: Found = field(default_factory=dict)
 
 
 class Budget:
@@ -73,24 +91,26 @@ class Budget:
             longest = max(longest, time.perf_counter() - start)
 
 
-def driver(dev: Any, budget: Budget, small: bool) -> Found:
+def driver(dev: Any, small: bool, records: Path) -> Part:
     """The device, and x + y in each type."""
     target = tw.Target.from_device(dev)
-    rows = []
-    for dtype in _TYPES:
+
+    def row(n: int) -> Found:
+        dtype = _TYPES[n]
         x, y = (te.placeholder((1000,), dtype, name) for name in "xy")
         out = topi.add(x, y)
         f = tw.build(default_schedule(out, target), [x, y, out], target, name="add")
         a, b = (np.arange(k, 1000 + k).astype(np.int8).astype(parse(dtype).numpy) for k in (0, 7))
         given = tw.nd.empty((1000,), dtype, dev)
         f(tw.nd.array(a, dev), tw.nd.array(b, dev), given)
-        rows.append({"type": dtype, "right": bool(np.array_equal(given.numpy(), a + b))})
+        return {"type": dtype, "right": bool(np.array_equal(given.numpy(), a + b))}
+
     about = {
         "device": dev.device_name, "compute": dev.compute_version,
         "driver": str(dev.driver_version), "target": str(target), "torch": ops_gpu.Torch().version,
         "cublas": getattr(gpu_blas.find(dev.runtime.stream), "name", "none"),
     }  # fmt: skip
-    return {"about": about, "rows": rows}
+    return Part(list(_TYPES), row, {"about": about})
 
 
 def _built(case: CodeCase, size: tuple[int, ...], target: Any) -> tuple[Any, list[Any]]:
@@ -105,20 +125,19 @@ def _arrays(case: CodeCase, args: list[Any], dev: Any) -> tuple[list[Any], list[
     return inputs, [*(tw.nd.array(x, dev) for x in inputs), out]
 
 
-def right(dev: Any, budget: Budget, small: bool) -> Found:
+def right(dev: Any, small: bool, records: Path) -> Part:
     """Default schedules against NumPy."""
-    target, rows = tw.Target.from_device(dev), []
-    for case in budget.each(CODE_CASES[::9] if small else CODE_CASES):
-        row: Found = {"kernel": case.name, "right": True}
-        try:
-            built, args = _built(case, case.small, target)
-            inputs, arrays = _arrays(case, args, dev)
-            built(*arrays)
-            case.check(arrays[-1].numpy(), inputs)
-        except (tw.TilewrightError, ValueError) as error:
-            row.update(right=False, why=str(error).splitlines()[0])
-        rows.append(row)
-    return {"rows": rows, "of": len(CODE_CASES)}
+    target, cases = tw.Target.from_device(dev), CODE_CASES[::9] if small else CODE_CASES
+
+    def row(n: int) -> Found:
+        case = cases[n]
+        built, args = _built(case, case.small, target)
+        inputs, arrays = _arrays(case, args, dev)
+        built(*arrays)
+        case.check(arrays[-1].numpy(), inputs)
+        return {"kernel": case.name, "right": True}
+
+    return Part([c.name for c in cases], row)
 
 
 def _work(case: CodeCase, args: list[Any]) -> tuple[float, str]:
@@ -131,32 +150,29 @@ def _work(case: CodeCase, args: list[Any]) -> tuple[float, str]:
     return 2.0 * prod(shapes[-1]) * (prod(shapes[0]) // prod(shapes[-1][:-1])), "GFLOP/s"
 
 
-def speed(dev: Any, budget: Budget, small: bool) -> Found:
-    """Default schedules timed."""
-    target, rows = tw.Target.from_device(dev), []
-    runtime = dev.runtime
-    before = runtime.set_stream(runtime.create_timing_stream())
-    clock = gpu.Clock(runtime)
-    try:
-        for case in budget.each(CODE_CASES[::9] if small else CODE_CASES):
-            row: Found = {"kernel": case.name}
-            try:
-                built, args = _built(case, case.small if small else case.size, target)
-                _, arrays = _arrays(case, args, dev)
-                run = built.prepare(*arrays)
-                times = 1 if small else clock.burst(run)
-                best = min(clock.seconds(run, times) for _ in range(_SMALL_ROUNDS if small else 3))
-                work, unit = _work(case, args)
-                row.update(seconds=best, rate=work / max(best, 1e-12) / 1e9, unit=unit)
-            except (tw.TilewrightError, ValueError) as error:
-                row["why"] = str(error).splitlines()[0]
-            rows.append(row)
-    finally:
-        runtime.set_stream(before)
-    return {"rows": rows, "of": len(CODE_CASES)}
+def speed(dev: Any, small: bool, records: Path) -> Part:
+    """Default schedules timed; the results of those that NumPy has soon are compared too."""
+    target, cases = tw.Target.from_device(dev), CODE_CASES[::9] if small else CODE_CASES
+    dev.runtime.set_stream(dev.runtime.create_timing_stream())
+    clock = gpu.Clock(dev.runtime)
+
+    def row(n: int) -> Found:
+        case = cases[n]
+        built, args = _built(case, case.small if small else case.size, target)
+        inputs, arrays = _arrays(case, args, dev)
+        run = built.prepare(*arrays)
+        times = 1 if small else clock.burst(run)
+        best = min(clock.seconds(run, times) for _ in range(_SMALL_ROUNDS if small else 3))
+        work, unit = _work(case, args)
+        found = {"kernel": case.name, "seconds": best, "unit": unit, "right": True}
+        if not case.product or work <= _COMPARED:
+            case.check(arrays[-1].numpy(), inputs)
+        return {**found, "rate": work / max(best, 1e-12) / 1e9}
+
+    return Part([c.name for c in cases], row)
 
 
-def kernels(dev: Any, budget: Budget, small: bool) -> Found:
+def kernels(dev: Any, small: bool, records: Path) -> Part:
     """benchmarks.gpu, a case at a time."""
     arch = str(tw.Target.from_device(dev).attrs["arch"])
     blas = None if small else gpu_blas.find(dev.runtime.stream)
@@ -164,36 +180,62 @@ def kernels(dev: Any, budget: Budget, small: bool) -> Found:
     if small:
         cases = [replace(c, size=c.small) for c in cases if c.beside != "copy"][:2]
     rounds = _SMALL_ROUNDS if small else _ROUNDS
-    return {
-        "rows": [gpu.measure(c, dev, blas, rounds) for c in budget.each(cases)],
-        "of": len(CASES),
-    }
+    return Part([c.name for c in cases], lambda n: gpu.measure(cases[n], dev, blas, rounds))
 
 
-def tuned(dev: Any, budget: Budget, small: bool, records: Path = Path("ops-gpu-records")) -> Found:
+def tuned(dev: Any, small: bool, records: Path) -> Part:
     """benchmarks.ops_gpu, a case at a time."""
-    target, torch, rows = tw.Target.from_device(dev), ops_gpu.Torch(), []
+    target, torch = tw.Target.from_device(dev), ops_gpu.Torch()
     cases = ops_gpu.chosen()
     if small:
         cases = [c for c in small_cases() if c.name == "NRM 5,7"]
     records.mkdir(parents=True, exist_ok=True)
-    for case in budget.each(cases):
+
+    def row(n: int) -> Found:
+        case = cases[n]
         file = records / f"{re.sub(r'[ ,]+', '-', case.name)}.json"
         built = ops_gpu.tune(case, target, 2 if small else 200, file, verbose=0)
-        rows.append(ops_gpu.measure(case, built, dev, torch, _SMALL_ROUNDS if small else 9))
-    return {"rows": rows, "of": len(cases), "mean": ops_gpu.mean_ratio(rows)}
+        return dict(ops_gpu.measure(case, built, dev, torch, _SMALL_ROUNDS if small else 9))
+
+    return Part([c.name for c in cases], row)
 
 
-_RUN: dict[str, Callable[..., Found]] = {
+_RUN: dict[str, Callable[[Any, bool, Path], Part]] = {
     "driver": driver, "right": right, "speed": speed, "kernels": kernels, "tuned": tuned,
 }  # fmt: skip
 
 
-def _part(name: str, options: argparse.Namespace) -> int:
-    """In a process of its own: print what a part found, as one line of JSON."""
-    more = {"records": options.records} if name == "tuned" else {}
-    found = _RUN[name](tw.cuda(0), Budget(options.seconds), options.small, **more)
+def _failed(name: str, why: str) -> Found:
+    return {"kernel": name, "name": name, "right": False, "why": why}
+
+
+def _say(found: Found) -> None:
     print(json.dumps(found), flush=True)
+
+
+def _usable(dev: Any) -> bool:
+    """Whether the device still answers: a fault in a kernel spoils all that comes after it."""
+    try:
+        dev.runtime.sync()
+    except tw.TilewrightError:
+        return False
+    return True
+
+
+def part(name: str, dev: Any, options: argparse.Namespace) -> int:
+    """In a process of its own: say what there is to do, then each case and its row, as lines of
+    JSON; _LOST where no other case can be done here."""
+    given = _RUN[name](dev, options.small, options.records)
+    _say({"about": {**given.about, "of": len(given.names)}})
+    for n in Budget(options.seconds).each(range(options.skip, len(given.names))):
+        _say({"begin": n, "name": given.names[n]})
+        try:
+            row = given.row(n)
+        except (tw.TilewrightError, ValueError, SystemExit) as error:
+            row = _failed(given.names[n], (str(error).splitlines() or ["?"])[0])
+        _say({"row": row})
+        if "why" in row and not _usable(dev):
+            return _LOST
     return 0
 
 
@@ -204,28 +246,82 @@ def _said(name: str, found: Found) -> str:
         return f"{name}: {found['error']}"
     text = f"{name}: {len(rows)} of {found.get('of', len(rows))}"
     wrong = [r.get("kernel", r.get("type")) for r in rows if r.get("right") is False or "why" in r]
-    missed = [r["name"] for r in rows if r.get("met") is False]
+    missed = [r["name"] for r in rows if r.get("met") is False and "why" not in r]
     text += f", wrong or refused: {', '.join(map(str, wrong))}" if wrong else ""
     text += f", below their bars: {', '.join(missed)}" if missed else ""
     return text + (f", {found['mean']:.2f} of PyTorch" if found.get("mean") else "")
 
 
+class _Process:
+    """A part's process: the rows that it said, and how it ended."""
+
+    def __init__(self, command: list[str], limit: float, case_s: float) -> None:
+        self.about: Found = {}
+        self.rows: list[Found] = []
+        self.next = 0  # the case that has no row yet
+        self.error = ""
+        now = ""
+        lines: queue.Queue[str | None] = queue.Queue()
+        with tempfile.TemporaryFile("w+") as said:
+            child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
+
+            def read() -> None:
+                assert child.stdout is not None
+                for line in child.stdout:
+                    lines.put(line)
+                lines.put(None)
+
+            reader = threading.Thread(target=read, daemon=True)
+            reader.start()
+            end = time.perf_counter() + limit
+            while True:
+                try:
+                    line = lines.get(timeout=max(0.0, min(case_s, end - time.perf_counter())))
+                except queue.Empty:
+                    child.kill()
+                    self.error = "not done in time, and ended"
+                    break
+                if line is None:
+                    break
+                found = json.loads(line)
+                if "begin" in found:
+                    self.next, now = found["begin"] + 1, found["name"]
+                elif "row" in found:
+                    self.rows.append(found["row"])
+                    now = ""
+                else:
+                    self.about = found["about"]
+            self.status = child.wait()
+            reader.join()
+            said.seek(0)
+            last = (said.read().strip().splitlines() or ["nothing was said"])[-1]
+        if self.status and not self.error and self.status != _LOST:
+            self.error = f"exit {self.status}: {last}"
+        if now:  # it died, or hung, in this case
+            self.rows.append(_failed(now, self.error))
+            self.error = ""
+
+
 def _run_part(name: str, seconds: float, options: argparse.Namespace) -> Found:
-    """A part's findings, or how it ended."""
-    command = [sys.executable, "-m", "benchmarks.gpu_first", "--part", name]
-    command += ["--seconds", str(seconds), "--records", str(options.records)]
-    command += ["--small"] if options.small else []
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=1.3 * seconds + 60, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return {"error": f"not done after {1.3 * seconds + 60:.0f} s, and ended"}
-    lines = done.stdout.strip().splitlines()
-    if done.returncode or not lines:
-        last = (done.stderr.strip().splitlines() or ["nothing was said"])[-1]
-        return {"error": f"exit {done.returncode}: {last}"}
-    found: Found = json.loads(lines[-1])
+    """A part's findings, and how it ended where it said nothing of a case."""
+    base = [sys.executable, "-m", "benchmarks.gpu_first", "--part", name]
+    base += ["--records", str(options.records)] + (["--small"] if options.small else [])
+    budget, skip = Budget(seconds), 0
+    found: Found = {"rows": []}
+    while True:
+        command = [*base, "--skip", str(skip), "--seconds", str(max(1.0, budget.left))]
+        case_s = _TUNED_S if name == "tuned" else _CASE_S
+        ended = _Process(command, 1.3 * max(0.0, budget.left) + 60, case_s)
+        found |= ended.about
+        found["rows"] += ended.rows
+        behind = ended.status != 0 and not ended.error and ended.next > skip
+        if not behind or ended.next >= int(found.get("of", 0)) or budget.left < _AGAIN_S:
+            break
+        skip = ended.next
+    if ended.error:
+        found["error"] = ended.error
+    if name == "tuned":
+        found["mean"] = ops_gpu.mean_ratio([r for r in found["rows"] if "ratio" in r])
     return found
 
 
@@ -265,8 +361,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--small", action="store_true", help="small sizes: tries the command")
     parser.add_argument("--part", choices=list(PARTS), help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, default=0.0, help=argparse.SUPPRESS)
+    parser.add_argument("--skip", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
-    return _part(options.part, options) if options.part else run(options)
+    return part(options.part, tw.cuda(0), options) if options.part else run(options)
 
 
 if __name__ == "__main__":

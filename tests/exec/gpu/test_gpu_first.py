@@ -22,9 +22,73 @@ from tilewright.rt.plan import Work
 
 def test_the_driver_is_asked_in_every_type() -> None:
     with installed("sm_90"):
-        found = gpu_first.driver(tw.cuda(0), gpu_first.Budget(20.0), True)
-        assert [r["right"] for r in found["rows"]] == [True] * 5
-        assert "sm_90" in found["about"]["target"]
+        part = gpu_first.driver(tw.cuda(0), True, Path())
+        assert [part.row(n)["right"] for n in range(len(part.names))] == [True] * 5
+        assert "sm_90" in part.about["about"]["target"]
+
+
+def test_a_part_says_each_row(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Of a case that fails too; and where the device answers no more, the part ends."""
+
+    def row(n: int) -> dict[str, Any]:
+        if n == 1:
+            raise ValueError("it is wrong\nby far")
+        return {"kernel": str(n), "right": True}
+
+    monkeypatch.setitem(gpu_first._RUN, "right", lambda *_: gpu_first.Part(list("abcd"), row))
+    given = Namespace(seconds=60.0, skip=0, small=True, records=tmp_path)
+    answers = Namespace(runtime=Namespace(sync=lambda: None))
+    assert gpu_first.part("right", answers, given) == 0
+    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [x["begin"] for x in said if "begin" in x] == [0, 1, 2, 3]
+    assert said[4]["row"] == {"kernel": "b", "name": "b", "right": False, "why": "it is wrong"}
+
+    def lost() -> None:
+        raise tw.TilewrightError("CUDA_ERROR_ILLEGAL_ADDRESS")
+
+    dead = Namespace(runtime=Namespace(sync=lost))
+    assert gpu_first.part("right", dead, given) == 3
+    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [x["begin"] for x in said if "begin" in x] == [0, 1]
+
+
+CHILD = """
+import json, os, sys, time
+say = lambda **x: print(json.dumps(x), flush=True)
+skip = int(sys.argv[sys.argv.index("--skip") + 1])
+say(about={"of": 6})
+for n in range(skip, 6):
+    say(begin=n, name=f"case{n}")
+    if n == 1:
+        os._exit(139)
+    if n == 3:
+        time.sleep(60)
+    say(row={"kernel": f"case{n}", "right": n != 4})
+    if n == 4:
+        sys.exit(3)
+"""
+
+
+def test_a_case_that_kills_or_hangs_costs_itself(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script = tmp_path / "child.py"
+    script.write_text(CHILD, encoding="utf-8")
+    monkeypatch.setattr(gpu_first, "_CASE_S", 5.0)
+    start = gpu_first._Process.__init__
+
+    def begin(self: Any, command: list[str], limit: float, case_s: float) -> None:
+        start(self, [command[0], str(script), *command[3:]], limit, case_s)
+
+    monkeypatch.setattr(gpu_first._Process, "__init__", begin)
+    given = Namespace(records=tmp_path, small=True)
+    found = gpu_first._run_part("right", 100.0, given)
+    assert [r["kernel"] for r in found["rows"]] == [f"case{n}" for n in range(6)]
+    assert [r["right"] for r in found["rows"]] == [True, False, True, False, False, True]
+    assert "exit 139" in found["rows"][1]["why"] and "in time" in found["rows"][3]["why"]
+    assert "error" not in found and found["of"] == 6
 
 
 def test_a_part_ends_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
