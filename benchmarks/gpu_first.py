@@ -293,6 +293,8 @@ class _Process:
                     self.about = found["about"]
             self.status = child.wait()
             reader.join()
+            if child.stdout is not None:
+                child.stdout.close()
             said.seek(0)
             last = (said.read().strip().splitlines() or ["nothing was said"])[-1]
         if self.status and not self.error and self.status != _LOST:
