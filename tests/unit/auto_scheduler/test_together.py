@@ -248,6 +248,7 @@ def test_the_default_schedule_is_a_state_of_one_step() -> None:
 
 def test_leaders_of_each_task_are_measured_again(maker: Maker, tmp_path: Path) -> None:
     tasks = [task(32), task(48)]
+    maker.default = 1.2e-5
     outcome = tune(tasks, 130, tmp_path / "a.json")
     (measurer,) = maker.made
     assert outcome.measured == len(measurer.seen) == 130
