@@ -245,7 +245,7 @@ def summary(rows: list[Row]) -> dict[str, float]:
                 if f"{kind}_ratio" in r and r["best_peer_s"] >= least
             ]
             if which == "all":
-                rivalled = [r for r in rows if r["peers_s"]]
+                rivalled = [r for r in rows if "best_peer_s" in r]
                 found[f"{kind}_cases"] = len(ratios)
                 found[f"{kind}_without"] = len(rivalled) - len(ratios)
             if ratios:

@@ -122,6 +122,8 @@ def test_ratios_are_clipped_and_small_cases_left_out() -> None:
     assert found["tuned_geomean_50us"] == pytest.approx(1.0)
     assert (found["tuned_worst_all"], found["tuned_worst_50us"]) == (0.25, 0.5)
     assert found["untuned_geomean_all"] == 0.5
+    assert (found["tuned_cases"], found["tuned_without"]) == (3, 0)
+    assert (found["untuned_cases"], found["untuned_without"]) == (1, 2)
 
 
 def test_a_figure_says_where_it_comes_from() -> None:

@@ -59,7 +59,7 @@ def test_attributes_and_their_defaults():
     assert t.kind.name == str(t.kind) == "cuda"
     assert t.attrs["arch"] == "sm_80"
     assert (t.max_num_threads, t.thread_warp_size) == (1024, 32)
-    shared = {"sm_75": 48, "sm_80": 163, "sm_86": 99, "sm_90a": 227}
+    shared = {"sm_70": 48, "sm_75": 64, "sm_80": 163, "sm_86": 99, "sm_90a": 227}
     for arch, kilobytes in shared.items():
         assert Target(f"cuda -arch={arch}").max_shared_memory_per_block == kilobytes << 10
     given = Target("cuda -arch=sm_80 -max_shared_memory_per_block=4096")
