@@ -11,6 +11,7 @@ from ...tensor.tensor import Tensor
 from .contraction import Contraction
 from .decisions import Value
 from .machine import (
+    LIKELY_ROWS,
     PARALLEL_PRODUCTS,
     PIECES,
     Machine,
@@ -81,7 +82,7 @@ def dot_products(s: Schedule, product: Tensor, out: Tensor, machine: Machine) ->
     """Tiles of dot products, each in the lanes of a vector that are added at the end."""
     lanes = machine.lanes(product.dtype)
     work, name = work_of(product), s[product].op.name
-    m = extent_of(s[out].op.axis[-2])
+    m = extent_of(s[out].op.axis[-2]) or LIKELY_ROWS
     _, lane = s[product].split(s[product].op.reduce_axis[0], factor=lanes)
     parts = s.rfactor(product, lane, len(product.op.axis))
     *batch, i, j = s[out].op.axis

@@ -75,8 +75,8 @@ def schedule_contraction(
     few = 0 < m <= FEW_ROWS and form.in_order
     slides = form.both and form.column < 0
     straight = slides or along_last(side, op.axis[-1].var)
-    if not straight:  # neighbours are far apart for as many rows as come
-        m = m or LIKELY_ROWS
+    unknown = not m and not straight
+    m = m or (LIKELY_ROWS if unknown else 0)
     far = bytes_of(side.producer) > machine.l2_bytes // 2
     long = steps >= SHORT_SUM * machine.lanes(product.dtype)
     able = {
@@ -93,6 +93,8 @@ def schedule_contraction(
     if given and FEW_ROWS < m <= _worth_no_copy(form, side, op, machine):
         likely += [STRAIGHT] if groups_of(op, form, machine) is None else []
     likely += [STRAIGHT] if slides else []
+    # no panels: they would take four times as long as a single row, and save a third of many
+    likely += [DOTS] if unknown and able[DOTS] else []
     likely += [PACKED] if able[PACKED] and m > FEW_ROWS else [SUMS] if few and far else []
     # plain sums are for threads of their own
     order = (STRAIGHT, DOTS, PLAIN, PACKED, SUMS) if alone else (STRAIGHT, PACKED, PLAIN, SUMS)
