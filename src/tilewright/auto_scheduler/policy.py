@@ -16,6 +16,7 @@ import numpy as np
 
 from ..base.errors import ScheduleError, TilewrightError
 from ..topi.algorithms import best_algorithm
+from .confirm import confirmations, in_turns
 from .cost_model import CostModel, PythonBasedModel, RandomModel, cost_of
 from .evolve import Evolution, Scores, evolve, unique
 from .fastest import Fastest
@@ -45,11 +46,6 @@ GPU_UNROLL = (0, 16, 64, 512, 1024)
 GPU_UNROLL_WEIGHT = 0.10
 EVENLY, SHARPNESS = 0.5, 4.0
 EXACT = "exact"  # enough, of what was measured
-TURNS = 3  # in which leaders are measured again
-CONFIRMED, CONFIRMED_OF = 12, 10  # measurements of a search that do so: one in 10, at most 12
-LEAST_CONFIRMED = 2 * TURNS  # the best and the default schedule
-FEW = 30  # measurements of a search, with fewer of which none are spent on that
-CLOSE = 2.0  # times the best: a first measurement may have been so much too long
 _CHANCE = RandomModel()
 
 
@@ -325,19 +321,11 @@ class SketchPolicy(SearchPolicy):
     def confirm(self, measurer: Any, count: int) -> int:
         """Measure the leaders again, in turns with the library's own schedules, with at most
         `count` measurements; says how many were made."""
-        leaders = self._fastest.leaders(EXACT)
-        if min(len(leaders), count // TURNS) < 2:
-            return 0
-        seconds = {tuple(state.rows): cost for cost, state in leaders}
-        states = [state for _, state in leaders]
-        # those that failed, or were too slow at first, may have met with a busy machine
         defaults = self._defaults() if self.params["default_schedule_first"] else []
-        far = CLOSE * leaders[0][0]
-        beside = [s for s in defaults if seconds.get(tuple(s.rows), 0.0) <= far]
-        ranked = {tuple(s.rows): s for s in [*states[:1], *beside, *states]}
-        chosen = list(ranked.values())[: count // TURNS]
-        turns = [chosen[k % len(chosen) :] + chosen[: k % len(chosen)] for k in range(TURNS)]
-        inputs = [MeasureInput(self.task, state) for turn in turns for state in turn]
+        chosen = in_turns(self._fastest.leaders(EXACT), defaults, count)
+        inputs = [MeasureInput(self.task, state) for state in chosen]
+        if not inputs:
+            return 0
         begin = time.perf_counter()
         results = measurer.measure(self.task, self, inputs)
         self.seconds["measure"] += time.perf_counter() - begin
@@ -474,9 +462,3 @@ class SketchPolicy(SearchPolicy):
             algorithm = best_algorithm(dag.ops, self.algorithm_error, constants)
         ways = [None] if algorithm is None else [algorithm, None]
         return [s for s in map(self.library.default, ways) if s is not None]
-
-
-def confirmations(trials: int) -> int:
-    """How many of a task's measurements are of its leaders, again."""
-    count = min(CONFIRMED, trials // CONFIRMED_OF) // TURNS * TURNS
-    return max(count, LEAST_CONFIRMED) if trials >= FEW else 0

@@ -11,10 +11,11 @@ from typing import Any
 
 from ..base.errors import UsageError
 from ..base.pictured import Shown
+from .confirm import confirmations
 from .cost_model import CostModel, RandomModel, XGBModel, cost_of
 from .measure import ProgramMeasurer, resolve_runner
 from .objectives import NetworkObjective
-from .policy import SketchPolicy, confirmations
+from .policy import SketchPolicy
 from .preload import PreloadMeasuredStates
 from .pretrained import SHIPPED
 from .reachable import require_measurable

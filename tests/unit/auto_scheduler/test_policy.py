@@ -8,9 +8,9 @@ from tests.unit.auto_scheduler import computations as C
 from tests.unit.auto_scheduler.searches import COMPUTATIONS, Formula, policy_of
 from tilewright import auto_scheduler as A
 from tilewright import te
+from tilewright.auto_scheduler.confirm import confirmations
 from tilewright.auto_scheduler.features.columns import PLACE
 from tilewright.auto_scheduler.measure import MeasureInput
-from tilewright.auto_scheduler.policy import confirmations
 from tilewright.auto_scheduler.sketch.rule import Condition
 from tilewright.base.errors import TilewrightError
 from tilewright.schedule.bounds import infer_bounds
