@@ -107,8 +107,8 @@ def worker(
     address: str, name: str, slots: int | None, certificates: str | None, plain: bool
 ) -> None:
     """Compile candidates for a fleet on this machine until it is interrupted."""
+    from ..base.cores import allowed_cores
     from ..fleet.facts import Facts
-    from ..rt.threads import allowed_cores
 
     if slots is not None and slots < 1:
         raise UsageError(f"--slots is at least 1, got {slots}")

@@ -14,8 +14,8 @@ from functools import cache
 from statistics import median
 from typing import Any
 
+from ..base.cores import allowed_cores
 from ..rt import native
-from ..rt.threads import allowed_cores
 from .on_cores import side_by_side
 
 TURNS = 5_000

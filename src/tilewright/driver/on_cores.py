@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from ..rt.threads import allowed_cores
+from ..base.cores import allowed_cores
 
 
 def side_by_side(count: int, work: Callable[[int, bool], None]) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ..base.cores import allowed_cores as _cores
 from . import threads
-from .threads import allowed_cores as _cores
 
 NOTICED = 0.2
 """Cores in use beyond those that are there, from which on the machine is called busy."""

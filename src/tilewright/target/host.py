@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+from ..base.cores import cores, quota
 from ..base.errors import TargetError
 from . import cpuinfo
 
@@ -75,10 +75,13 @@ def host_triple() -> str:
 
 
 def host_cores() -> int:
-    """CPU cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """CPU cores that this process may use, and has threads for by default."""
+    return cores(_granted())
+
+
+@cache
+def _granted() -> float:
+    return quota()  # files are read, and targets are asked for their cores again and again
 
 
 @cache

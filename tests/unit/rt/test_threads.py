@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.unit.rt.kernels import array, info_of, make, scalar
+from tilewright.base.cores import cores, quota
 from tilewright.base.errors import TilewrightError
 from tilewright.rt import native, threads
 
@@ -585,7 +586,7 @@ def test_the_default_is_the_cores_of_the_process() -> None:
     threads.set_num_threads(3)
     assert threads.num_threads() == 3
     threads.set_num_threads(0)
-    assert threads.num_threads() == threads.cores() <= len(os.sched_getaffinity(0))
+    assert threads.num_threads() == cores() <= len(os.sched_getaffinity(0))
     with pytest.raises(TilewrightError, match="cannot be -1"):
         threads.set_num_threads(-1)
 
@@ -617,5 +618,5 @@ def test_control_groups_limit_the_cores(
         place = tmp_path / "fs" / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
-    found = threads._quota(tmp_path / "cgroup", tmp_path / "fs")
+    found = quota(tmp_path / "cgroup", tmp_path / "fs")
     assert found == (float("inf") if cores is None else cores)
