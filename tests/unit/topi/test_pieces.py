@@ -9,6 +9,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import te, topi
+from tilewright.base.dtype import parse
 from tilewright.loopir import stmt as S
 from tilewright.loopir.expr import const_int
 from tilewright.loopir.visit import nodes
@@ -116,3 +117,20 @@ def test_rows_of_which_the_number_is_not_known(transposed: bool) -> None:
         f(a, weights, y)
         wanted = a @ (weights.T if transposed else weights)
         np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v2", "haswell"])
+@pytest.mark.parametrize("reduce", [topi.sum, topi.max, topi.argmax])
+def test_doubles_are_reduced_in_vectors(cpu: str, reduce: Any) -> None:
+    """Of two elements, where vectors have 16 bytes."""
+    x = te.placeholder((6, 101), "float64", "x")
+    out, target = reduce(x, -1), tw.target.Target(f"llvm -mcpu={cpu}")
+    with target:
+        s = topi.default_schedule(out, target)
+    body = tw.lower(s, [x, out])["main"].body
+    assert any(parse(getattr(e, "dtype", "int32")).lanes > 1 for e in nodes(body))
+    a = RNG.standard_normal((6, 101))
+    y = np.zeros(6, out.dtype)
+    tw.build(s, [x, out], target)(a, y)
+    wanted = {topi.sum: a.sum(-1), topi.max: a.max(-1), topi.argmax: a.argmax(-1)}[reduce]
+    np.testing.assert_allclose(y, wanted, rtol=1e-12)

@@ -99,7 +99,7 @@ def dot_products(s: Schedule, product: Tensor, out: Tensor, machine: Machine) ->
         total.compute_at(s[out], io)
         for axis in total.op.axis[-2:]:
             total.unroll(axis)
-    total.unroll(total.op.reduce_axis[0])
+    total.pragma(total.op.reduce_axis[0], "tree_reduce")
     stage = s[parts]
     stage.compute_at(s[out], io)
     *batch, i, j, lane = stage.op.axis

@@ -157,9 +157,10 @@ def in_lanes(
     of half a run or more, and of several outputs those into fewer; their stages, in order, none
     where the run is too short for that."""
     lanes = _lanes(red, machine)
+    least = max(2, min(LEAST_LANES, lanes))  # of 16 bytes, doubles have two
     while size < lanes:
         lanes //= 2
-    if lanes < LEAST_LANES:
+    if lanes < least:
         return []
     most = max(1, size // (4 * lanes))
     chains = nearby(CHAINS if most >= CHAINS else 1, 1, 2, 4, 8, most=most)
@@ -170,7 +171,7 @@ def in_lanes(
         return [stage]
     # several outputs have no tree: vectors become one, and that a shorter one
     stages = [_partial(s, red, k, width, lanes)]
-    for fewer in (lanes, LEAST_LANES):
+    for fewer in (lanes, least):
         if fewer < width:
             stages.append(_partial(s, red, s[red].op.reduce_axis[0], fewer, fewer))
             width = fewer
@@ -265,7 +266,7 @@ def in_rows(red: Tensor, machine: Machine) -> bool:
     """Whether vectors of a product run along its reduction, together in memory, since a vector of
     its few columns would be empty for the most part."""
     lanes = machine.lanes(red.dtype)
-    if not 0 < extent_of(red.op.axis[-1]) <= lanes // 4:
+    if lanes < 2 or not 0 < extent_of(red.op.axis[-1]) <= max(1, lanes // 4):
         return False
     run = row_run(red)
     return run > 0 and prod(map(extent_of, red.op.reduce_axis[-run:])) >= SHORT_SUM * lanes
