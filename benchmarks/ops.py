@@ -237,17 +237,16 @@ def summary(rows: list[Row]) -> dict[str, float]:
     """Geometric means of best peer's time / ours, each clipped at CLIP, and the smallest ratio; of
     how many cases, and how many have none of ours, though a peer has a time."""
     found: dict[str, float] = {}
+    rivalled = sum("best_peer_s" in r for r in rows)
     for kind in OURS:
+        found[f"{kind}_cases"] = cases = sum(f"{kind}_ratio" in r for r in rows)
+        found[f"{kind}_without"] = rivalled - cases
         for which, least in (("all", 0.0), ("50us", SUBSTANTIAL_S)):
             ratios = [
                 r[f"{kind}_ratio"]
                 for r in rows
                 if f"{kind}_ratio" in r and r["best_peer_s"] >= least
             ]
-            if which == "all":
-                rivalled = [r for r in rows if "best_peer_s" in r]
-                found[f"{kind}_cases"] = len(ratios)
-                found[f"{kind}_without"] = len(rivalled) - len(ratios)
             if ratios:
                 clipped = [log(min(CLIP, ratio)) for ratio in ratios]
                 found[f"{kind}_geomean_{which}"] = exp(sum(clipped) / len(clipped))

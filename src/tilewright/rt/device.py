@@ -237,10 +237,10 @@ class Device:
         if limits.l2_cache_size_bytes:
             found["l2_cache_size_bytes"] = limits.l2_cache_size_bytes
         if self.kind == "cuda":
-            # of launches that ask for more than they have by themselves
-            found["max_shared_memory_per_block"] = limits.max_shared_memory_opt_in
-            if not limits.max_shared_memory_opt_in:  # what the architecture says
-                del found["max_shared_memory_per_block"]
+            # of launches that do not ask for more; else what the architecture says
+            del found["max_shared_memory_per_block"]
+            if limits.max_shared_memory_opt_in:
+                found["max_shared_memory_per_block"] = limits.max_shared_memory_opt_in
             arch = "sm_" + limits.compute_version.replace(".", "")
             return {**found, "arch": _VARIANTS.get(arch, arch)}
         found.update(fp16=limits.has_fp16, subgroups=limits.has_subgroups)

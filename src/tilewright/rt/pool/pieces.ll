@@ -86,9 +86,10 @@ define internal i64 @part(i64 %k, i64 %n, i64 %size) {
   ret i64 %r
 }
 
-; run a piece of a loop over rows of blocks, block by block, until the loop fails; the first code that is not 0, and steps.
-; With all rows of all blocks in line, row by row, homes are even shares of these: a home begins in
-; row %low.row, in the next one in the first %low.over blocks, and ends so where the next home begins
+; run a piece of a loop over rows of blocks, block by block, until the loop fails; the first code that
+; is not 0, and steps. With all rows of all blocks in line, row by row, homes are even shares of these:
+; a home begins in row %low.row, in the next one in the first %low.over blocks, and ends so where the
+; next home begins
 define internal { i32, i64 } @run_rows(ptr %slot, i64 %piece, ptr %task, ptr %context, i32 %thread) {
 entry:
   %code.at = getelementptr %slot, ptr %slot, i64 0, i32 12

@@ -76,7 +76,7 @@ def schedule_contraction(
     slides = form.both and form.column < 0
     straight = slides or along_last(side, op.axis[-1].var)
     unknown = not m and not straight
-    m = m or (LIKELY_ROWS if unknown else 0)
+    m = LIKELY_ROWS if unknown else m
     far = bytes_of(side.producer) > machine.l2_bytes // 2
     long = steps >= SHORT_SUM * machine.lanes(product.dtype)
     able = {
