@@ -13,7 +13,7 @@ from ...loopir import expr as E
 from ...loopir.operators import compare as fold_compare
 from ..assume import is_unequal
 from ..emit import OutOfRange, emit
-from ..forms import LIMITS, LINEAR_TYPES, Atom, Lin, combined, scaled
+from ..forms import LIMITS, LINEAR_TYPES, Atom, Lin, SplitAtom, combined, scaled
 from ..interval import expr_bound, float_bound
 from ..modular import lin_residue
 from ..prove import SIMPLIFY_STEPS, proves
@@ -115,6 +115,10 @@ def _rebuilt(ctx: Context, cls: type, x: Lin, y: Lin, dtype: str) -> E.PrimExpr:
         if atom not in x.terms:
             right[atom] = k
     c = y.const - x.const  # left < right + c
+    if cls not in (E.EQ, E.NE) and not (left and right):
+        undivided = _undivided(ctx, cls, left or {a: -k for a, k in right.items()}, c, dtype)
+        if undivided is not None:
+            return _rebuilt(ctx, cls, *undivided, dtype)
     g = math.gcd(*left.values(), *right.values())
     if g > 1:
         if cls in (E.EQ, E.NE) and c % g:
@@ -143,6 +147,34 @@ def _rebuilt(ctx: Context, cls: type, x: Lin, y: Lin, dtype: str) -> E.PrimExpr:
         a, b = x, y
     result: E.PrimExpr = cls(emit(a, dtype), emit(b, dtype))
     return result
+
+
+def _undivided(
+    ctx: Context, cls: type, terms: dict[Atom, int], c: int, dtype: str
+) -> tuple[Lin, Lin] | None:
+    """`rest + n // d < c` as `rest*d + n < c*d`, a constant beside which it says the same; None
+    where there is no such quotient or several, or where the form has more terms or might not fit.
+
+    Quotients are split where divisors leave something over, `(32*b + t) // 29` into
+    `b + (3*b + t) // 29`, of which a limit is one of `32*b + t` again.
+    """
+    quotients = [a for a, k in terms.items() if type(a) is SplitAtom and not a.upper and k**2 == 1]
+    if len(quotients) != 1:
+        return None
+    (q,) = quotients
+    rest = Lin({a: k for a, k in terms.items() if a is not q}, 0)
+    whole = combined(scaled(rest, q.lower), terms[q], q.x)
+    if terms[q] == 1:  # below the next multiple of d
+        limit = c * q.lower + (q.lower - 1 if cls is E.LE else 0)
+    else:  # rest <= c + n // d, or rest <= c - 1 + n // d
+        limit = c * q.lower if cls is E.LE else (c - 1) * q.lower + 1
+    least, most = LIMITS[dtype]
+    low, high = ctx.lin_bound(whole) if rest.terms else (least, most)
+    if len(whole.terms) > max(len(rest.terms), len(q.x.terms)) or not fits(ctx, whole, dtype):
+        return None
+    if not (least <= low and high <= most and least <= limit - whole.const <= most):
+        return None
+    return Lin(whole.terms, 0), Lin({}, limit - whole.const)
 
 
 def _balanced(

@@ -31,6 +31,8 @@ _INSTALL = (
     "no CUDA compiler here: install NVRTC (pip install nvidia-cuda-nvrtc cuda-bindings, or, for a "
     "driver of CUDA 12, pip install nvidia-cuda-nvrtc-cu12 'cuda-bindings<13') or put nvcc on PATH"
 )
+_BOUNDS = re.compile(r"__launch_bounds__\((\d+)\) (\w+)\(")
+_REGISTERS = 1 << 16  # of a multiprocessor, from sm_50 on
 _MODULES = ("cuda.bindings.nvrtc", "cuda.nvrtc")  # the second: cuda-python before 12.6
 _PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc-cu13")
 
@@ -71,7 +73,8 @@ def compile_cuda(
     options: Sequence[str] = (),
 ) -> tuple[bytes, str]:
     """PTX text or a cubin of CUDA source for an architecture such as "sm_80", and the compiler's
-    log (warnings; for cubins ptxas's report of registers and spills).
+    log (warnings; for cubins ptxas's report of registers and spills). Of a cubin, kernels that spill
+    are compiled again with the registers of fewer blocks.
 
     `compiler`: "nvrtc" or "nvcc" (default: what is there); `options` are the compiler's own.
     CompileError shows the lines of the source that the compiler complains about; TargetError says
@@ -82,11 +85,39 @@ def compile_cuda(
     if not re.fullmatch(r"sm_\d+[af]?", arch):
         raise TargetError(f"a CUDA architecture is named such as sm_80, got {arch!r}")
     which = compiler or find_compiler()
-    if which == "nvrtc" and _nvrtc() is not None:
-        return _with_nvrtc(source, arch, kind, options)
-    if which == "nvcc" and _nvcc():
-        return _with_nvcc(source, arch, kind, options)
-    raise TargetError(_INSTALL)
+    made_with = {"nvrtc": _with_nvrtc, "nvcc": _with_nvcc}.get(which)
+    if made_with is None or not (_nvrtc() if which == "nvrtc" else _nvcc()):
+        raise TargetError(_INSTALL)
+    made = made_with(source, arch, kind, options)
+    if kind == "cubin":
+        roomy = _for_fewer_blocks(source, *made)
+        if roomy != source:
+            other = made_with(roomy, arch, kind, options)
+            return min(made, other, key=lambda x: _spilled(resource_usage(*x)))
+    return made
+
+
+def _for_fewer_blocks(source: str, cubin: bytes, log: str) -> str:
+    """CUDA source whose kernels that spill may have the registers of half as many blocks.
+
+    ptxas plans for many blocks on a multiprocessor, and keeps some bytes in memory to have them,
+    where one register more would do. Told how many blocks there have to be, it takes what they leave.
+    """
+
+    def bounds(m: re.Match[str]) -> str:
+        threads, used = int(m[1]), usage.get(m[2])
+        if used is None or not used.spill_stores + used.spill_loads:
+            return m[0]
+        blocks = _REGISTERS // (threads * used.registers)
+        return f"__launch_bounds__({threads}, {max(1, blocks // 2)}) {m[2]}("
+
+    usage = resource_usage(cubin, log)
+    return _BOUNDS.sub(bounds, source) if _spilled(usage) else source
+
+
+def _spilled(usage: dict[str, KernelUsage]) -> int:
+    """Bytes, of all kernels."""
+    return sum(x.spill_stores + x.spill_loads for x in usage.values())
 
 
 # -- NVRTC

@@ -93,19 +93,25 @@ def pitch_of(row: int) -> int:
     return (row // VECTOR_BYTES | 1) * VECTOR_BYTES
 
 
-def spread(load: Stage, pitch: int) -> None:
-    """Have what is stored at once to a tile, 128 bytes, lie in different banks.
+def spread(load: Stage, row: int) -> None:
+    """Order the copy of a tile, of rows of so many bytes, for the threads that share it.
 
-    Two rows of 64 bytes follow each other 80 bytes apart, so that the second's last 16 lie in the
-    banks of the first's; those of four rows further, 64 bytes on. Of rows of 32 bytes 48 apart,
-    every other one of eight.
+    What is stored at once, 128 bytes, is to lie in different banks. Two rows of 64 bytes follow each
+    other 80 bytes apart, so that the second's last 16 lie in the banks of the first's; those of four
+    rows further, 64 bytes on. Of rows of 32 bytes 48 apart, every other one of eight.
+
+    Of longer rows a thread has all lines of 128 bytes in turn: an asynchronous copy has room for a
+    constant of 12 bits beside an address in global memory, which leads along a row and not to others.
     """
-    inner = {pitch_of(BANKS // 2): 4, pitch_of(BANKS // 4): 2}.get(pitch)
+    *_, axis, column = load.op.axis
+    inner = {pitch_of(BANKS // 2): 4, pitch_of(BANKS // 4): 2}.get(pitch_of(row))
     if inner is not None:
-        *_, row, column = load.op.axis
-        rows, row = load.split(row, factor=8)
-        far, near = load.split(row, factor=inner)
+        rows, axis = load.split(axis, factor=8)
+        far, near = load.split(axis, factor=inner)
         load.reorder(rows, near, far, column)
+    elif row > BANKS and row % BANKS == 0:
+        line, column = load.split(column, factor=BANKS // parse(load.op.output_dtype(0)).nbytes)
+        load.reorder(line, axis, column)
 
 
 def share(stage: Stage, lanes: int, threads: Sequence[int], machine: GpuMachine) -> IterVar:

@@ -73,10 +73,10 @@ def schedule_in_registers(
     for axis in order:
         machine.unroll(stage, axis)
     late = all(x.copied_late for x in sides)
-    taken = sum(block) * (depth * nbytes + VECTOR_BYTES)
-    stages = min(STAGES, machine.stages(taken, -(-steps // depth))) if late else 1
+    tiles = sum(block) * (depth * nbytes + VECTOR_BYTES)
+    stages = min(STAGES, machine.stages(tiles, -(-steps // depth))) if late else 1
     if stages > 1:
-        options = nearby(stages, 1, 3, 4, most=machine.stages(taken, -(-steps // depth)))
+        options = nearby(stages, 1, 3, 4, most=machine.stages(tiles, -(-steps // depth)))
         (stages,) = machine.choose(out.op.name, "stages", options)
     pipeline(stage, outer, stages)
     places = [middle if x.along else k for x in sides]
@@ -92,11 +92,13 @@ def schedule_in_registers(
         load = s[copy]
         load.compute_at(stage, outer)
         if side.along:
-            row = min(depth, steps or depth) * nbytes
-            pitch = pitch_of(-(-row // VECTOR_BYTES) * VECTOR_BYTES)
-            load.storage_align(load.op.axis[-2], pitch // nbytes, 0)
-            if pitch > row:
-                spread(load, pitch)
+            taken = min(depth, steps or depth) * nbytes
+            row = -(-taken // VECTOR_BYTES) * VECTOR_BYTES
+            load.storage_align(load.op.axis[-2], pitch_of(row) // nbytes, 0)
+            if pitch_of(row) > taken:
+                spread(load, row)
+        else:
+            spread(load, block[side is columns] * nbytes)
         fill(load, side, (y, x), machine, stages)
 
 

@@ -94,7 +94,7 @@ def schedule_on_tensor_cores(
     _store_fragments(s[shared], columns, unit.store)
     s[total].compute_at(s[out], at)
     late = all(x.copied_late for x in sides)
-    pitches = [pitch_of((deep if x.along else tile) * size) for x, tile in zip(sides, block)]
+    rows = [(deep if x.along else tile) * size for x, tile in zip(sides, block)]
     stages = machine.stages(_bytes(sides, block, deep, size), steps) if late else 1
     if cut:
         stages = min(stages, cut.stages)
@@ -107,11 +107,11 @@ def schedule_on_tensor_cores(
     for load, part in zip(unit.loads, parts):
         s[part].compute_at(s[total], depth)
         _load_fragments(s[part], load)
-    for side, copy, pitch in zip(sides, copies, pitches):
+    for side, copy, row in zip(sides, copies, rows):
         load = s[copy]
         load.compute_at(s[total], step)
-        load.storage_align(load.op.axis[-2], pitch // size, 0)
-        spread(load, pitch)
+        load.storage_align(load.op.axis[-2], pitch_of(row) // size, 0)
+        spread(load, row)
         fill(load, side, (block[1] // columns, _LANES), machine, stages)
 
 
