@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tilewright.loopir import op
 from tilewright.loopir.buffer import decl_buffer
 from tilewright.loopir.expr import NE, Broadcast, Let, Not, Ramp, Select, SizeVar, Var, cast, const
 from tilewright.loopir.iter import Range
+from tilewright.loopir.subst import substitute
 
 i, j, k, x, y, z = (Var(c) for c in "ijkxyz")
 n, m = SizeVar("n"), SizeVar("m")
@@ -283,3 +285,32 @@ def test_chains_of_fifty_thousand_nodes() -> None:
     for _ in range(50_000):
         nested = E.FloorMod(nested + y, const(7))
     assert analyzer().can_prove(nested < 7)
+
+
+@pytest.mark.parametrize(
+    ("e", "expected"),
+    [
+        (lambda x, y, z: (x * 64 + y * 32 + z) // 29 < 29, "x * 64 + y * 32 + z < 841"),
+        (lambda x, y, z: x * 2 + y + (x * 6 + y * 3 + z) // 29 < 29, "x * 64 + y * 32 + z < 841"),
+        (lambda x, y, z: (x * 64 + y * 32 + z) // 29 >= 5, "145 <= x * 64 + y * 32 + z"),
+        (lambda x, y, z: (x * 64 + y * 32 + z) // 29 <= 5, "x * 64 + y * 32 + z <= 173"),
+        (lambda x, y, z: z // 29 < 1, "z < 29"),
+        (lambda x, y, z: z * 3 // 29 >= 2, "20 <= z"),
+        (lambda x, y, z: (z - 17) // 5 < -1, "z < 12"),
+        (lambda x, y, z: -((z - 17) // 5) < 2, "11 < z"),
+        (lambda x, y, z: -((z - 17) // 5) <= 2, "7 <= z"),
+        # two quotients, a form of more terms, a limit beyond the type
+        (lambda x, y, z: z // 7 + x // 5 < 3, "z // 7 + x // 5 < 3"),
+        (lambda x, y, z: x + z // 5 < 3, "x + z // 5 < 3"),
+        (lambda x, y, z: z * 3000000 // (1 << 20) < (1 << 11), None),
+    ],
+)
+def test_divisions_are_undone_beside_constants(e: Any, expected: str | None) -> None:
+    a, extents = Analyzer(), (14, 2, 32)
+    for v, extent in zip((x, y, z), extents):
+        a.bind(v, Range(0, extent))
+    found = a.simplify(e(x, y, z))
+    assert expected is None or str(found) == expected
+    for values in product(*map(range, extents)):
+        point = dict(zip((x, y, z), map(const, values)))
+        assert bool(Analyzer().simplify(substitute(found, point))) == e(*values)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 
 from tilewright.base.errors import CompileError, TargetError
@@ -88,3 +91,47 @@ def test_headers_of_the_toolkit_are_found() -> None:
     text = '#include <cuda_fp16.h>\nextern "C" __global__ void f(half* a) { *a = hsin(*a); }\n'
     ptx, log = nvrtc.compile_cuda(text, "sm_80")
     assert b".entry f(" in ptx and log == ""
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("helps", [True, False])
+def test_kernels_that_spill_are_compiled_for_fewer_blocks(
+    helps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of other kernels nothing changes, and what does not help is not taken."""
+    told: list[tuple[str, bytes]] = []
+    made = nvrtc._with_nvrtc
+
+    def spilling(source: str, *rest: Any) -> tuple[bytes, str]:
+        image, log = made(source, *rest)
+        told.append((source, image))
+        if len(told) == 1 or not helps:
+            log += "\nCompiling entry function 'second' for 'sm_80'\n"
+            log += f"8 bytes stack frame, {4 * len(told)} bytes spill stores, 4 bytes spill loads"
+        return image, log
+
+    monkeypatch.setattr(nvrtc, "_with_nvrtc", spilling)
+    source = "".join(
+        f'extern "C" __global__ void __launch_bounds__(128) {name}(float* x) {{ x[0] = 1; }}\n'
+        for name in ("first", "second")
+    )
+    image, _ = nvrtc.compile_cuda(source, "sm_80", "cubin", "nvrtc")
+    (before, one), (after, other) = told
+    assert before == source and "__launch_bounds__(128) first(" in after
+    blocks = re.search(r"__launch_bounds__\(128, (\d+)\) second\(", after)
+    assert blocks is not None and int(blocks[1]) > 0
+    assert image == (other if helps else one)
+
+
+@needs_nvrtc
+def test_kernels_that_do_not_spill_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    made = nvrtc._with_nvrtc
+
+    def counted(source: str, *rest: Any) -> tuple[bytes, str]:
+        told.append(source)
+        return made(source, *rest)
+
+    monkeypatch.setattr(nvrtc, "_with_nvrtc", counted)
+    nvrtc.compile_cuda(SOURCE, "sm_80", "cubin", "nvrtc")
+    assert told == [SOURCE]

@@ -3,6 +3,7 @@ they compute, in simt."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -261,3 +262,17 @@ def test_the_corner_of_a_product_waits_for_its_fragments(rows: int) -> None:
     result = np.zeros((rows, 72), "float16")
     f.run_simt(x, y, result)
     np.testing.assert_array_equal(result, x.astype("float64") @ y.astype("float64"))
+
+
+def test_a_thread_copies_neighbours_in_a_row_from_one_address() -> None:
+    """Asynchronous copies hold small constants beside an address: rows are 2048 bytes apart, lines
+    of one 128."""
+    a, b = (te.placeholder((1024, 1024), "float16", name) for name in "ab")
+    c = topi.matmul(a, b)
+    f = tw.build(topi.default_schedule(c, TARGET), [a, b, c], TARGET, name="f")
+    source = f.imported_modules[0].get_source()
+    kernel = source[source.index("extern") :]
+    first = kernel[: kernel.index("tw_cp_commit();")]
+    places = [int(n) for n in re.findall(r"tw_cp_async<16, \d+, (\d+)>\(b_shared", first)]
+    assert len(places) % 2 == 0 and places
+    assert {n + 128 for n in places if n % 256 == 0} == {n for n in places if n % 256}

@@ -73,7 +73,7 @@ def compile_cuda(
     options: Sequence[str] = (),
 ) -> tuple[bytes, str]:
     """PTX text or a cubin of CUDA source for an architecture such as "sm_80", and the compiler's
-    log (warnings; for cubins ptxas's report of registers and spills). Of a cubin, kernels that spill
+    log (warnings; for cubins ptxas's report of registers and spills). Kernels of a cubin that spill
     are compiled again with the registers of fewer blocks.
 
     `compiler`: "nvrtc" or "nvcc" (default: what is there); `options` are the compiler's own.
@@ -101,7 +101,7 @@ def _for_fewer_blocks(source: str, cubin: bytes, log: str) -> str:
     """CUDA source whose kernels that spill may have the registers of half as many blocks.
 
     ptxas plans for many blocks on a multiprocessor, and keeps some bytes in memory to have them,
-    where one register more would do. Told how many blocks there have to be, it takes what they leave.
+    where one register more would do. Told how many there have to be, it takes what they leave.
     """
 
     def bounds(m: re.Match[str]) -> str:

@@ -94,22 +94,29 @@ def pitch_of(row: int) -> int:
 
 
 def spread(load: Stage, row: int) -> None:
-    """Order the copy of a tile, of rows of so many bytes, for the threads that share it.
+    """Order the copy of a tile whose rows of so many bytes are padded: what is stored at once, 128
+    bytes, is to lie in different banks.
 
-    What is stored at once, 128 bytes, is to lie in different banks. Two rows of 64 bytes follow each
-    other 80 bytes apart, so that the second's last 16 lie in the banks of the first's; those of four
-    rows further, 64 bytes on. Of rows of 32 bytes 48 apart, every other one of eight.
-
-    Of longer rows a thread has all lines of 128 bytes in turn: an asynchronous copy has room for a
-    constant of 12 bits beside an address in global memory, which leads along a row and not to others.
+    Two rows of 64 bytes follow each other 80 bytes apart, so that the second's last 16 lie in the
+    banks of the first's; those of four rows further, 64 bytes on. Of rows of 32 bytes 48 apart,
+    every other one of eight.
     """
-    *_, axis, column = load.op.axis
     inner = {pitch_of(BANKS // 2): 4, pitch_of(BANKS // 4): 2}.get(pitch_of(row))
-    if inner is not None:
-        rows, axis = load.split(axis, factor=8)
-        far, near = load.split(axis, factor=inner)
-        load.reorder(rows, near, far, column)
-    elif row > BANKS and row % BANKS == 0:
+    if inner is None:
+        along_lines(load, row)
+        return
+    *_, axis, column = load.op.axis
+    rows, axis = load.split(axis, factor=8)
+    far, near = load.split(axis, factor=inner)
+    load.reorder(rows, near, far, column)
+
+
+def along_lines(load: Stage, row: int) -> None:
+    """Order the copy of a tile whose rows have several lines of 128 bytes: a thread has all of a
+    row in turn. An asynchronous copy has 12 bits for a constant beside an address in global memory,
+    which lead along a row and not to others."""
+    if row > BANKS and row % BANKS == 0:
+        *_, axis, column = load.op.axis
         line, column = load.split(column, factor=BANKS // parse(load.op.output_dtype(0)).nbytes)
         load.reorder(line, axis, column)
 

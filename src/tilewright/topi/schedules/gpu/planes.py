@@ -8,7 +8,9 @@ of neighbours overlap, a block has its planes in shared memory.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from ....arith import detect_linear_equation
@@ -26,15 +28,16 @@ from ....tensor.compute import compute
 from ....tensor.op import ComputeOp
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, largest_divisor, whole_vectors
+from .banks import turns
 from .machine import GpuMachine, bind_grid, fused
 from .operands import share
 from .packing import Replaced, restated
 
 RESULTS = 16  # of a thread
-BANKS = 32
 LINE = 4  # threads along a line, below which lines of elements are not shared out by themselves
 FAR = 2  # pixels from window to window, beyond which few elements are read twice
 MOST_DEEP = 64  # threads along z that devices take
+FREE = 1.02  # turns an access: what is left of banks where few threads meet
 PHASE = 8  # threads whose vectors are read from shared memory at once
 
 
@@ -124,14 +127,15 @@ def unpadded(t: Tensor) -> tuple[Tensor, tuple[int, int], Any]:
 class _Block:
     """How a block shares out what it makes: `across` threads of `lanes` neighbours along a line,
     `down` of `rows` lines, in `deep` channels; `pitch`: elements from line to line of what it reads
-    in shared memory, 0 where it has none."""
+    in shared memory, 0 where it has none; `pad`: elements between planes there."""
 
     lanes: int
     rows: int
     across: int
     down: int
     deep: int
-    pitch: int
+    pitch: int = 0
+    pad: int = 0
 
     @staticmethod
     def of(op: Any, p: _Planes, machine: GpuMachine) -> _Block:
@@ -140,27 +144,83 @@ class _Block:
         lanes, vector = machine.lanes(op.output_dtype(0)), _vector(p, machine)
         across = -(-wide // lanes)
         shared = across > 1 and p.strides[1] <= FAR and p.overlap
-        rows = max(1, RESULTS // lanes) if shared or vector * p.strides[1] >= lanes else 1
-        pitch = 0
-        if shared:
-            across = _rounded(across, machine)
-            line = (across - 1) * lanes * p.strides[1] + _near(p, vector, lanes)
-            line = -(-line // lanes // p.strides[1])
-            rows, pitch = _in_banks(across, rows, p.strides[0], line, vector)
-        across = min(across, machine.threads)
+        most = max(1, RESULTS // lanes)
+        if not shared:
+            rows = most if vector * p.strides[1] >= lanes else 1
+            return _Block._of_threads(lanes, rows, min(across, machine.threads), high, c, machine)
+        across = min(_rounded(across, machine), machine.threads)
+        more = max(most, across // p.strides[0]) if across < PHASE else most
+        best: tuple[float, _Block] | None = None
+        for rows in sorted(range(1, more + 1), key=lambda n: (abs(n - most), n)):
+            block = _Block._of_threads(lanes, rows, across, high, c, machine)
+            for laid in block._in_shared(p, vector, c, machine):
+                taken = laid._turns(p, vector, machine)
+                if best is None or taken < best[0]:
+                    best = (taken, laid)
+                if taken <= FREE:
+                    return laid
+        assert best is not None
+        return best[1]
+
+    @staticmethod
+    def _of_threads(
+        lanes: int, rows: int, across: int, high: int, c: int, machine: GpuMachine
+    ) -> _Block:
         down = max(1, min(-(-high // rows), machine.threads // across))
-        if pitch and across < PHASE:  # so that none of another channel are among those
-            down = -(-down * across // PHASE) * PHASE // across
         deep = _deep(c, machine.threads // (across * down), across * down, machine)
-        block = _Block(lanes, rows, across, down, deep, pitch * lanes)
-        while pitch and block.nbytes(p) > machine.shared_bytes // 3 and block.down * block.deep > 1:
-            deep = largest_divisor(c, max(1, block.deep // 2))
-            block = (
-                replace(block, deep=deep)
-                if deep < block.deep
-                else replace(block, down=block.down // 2)
-            )
-        return block
+        return _Block(lanes, rows, across, down, deep)
+
+    def _in_shared(self, p: _Planes, vector: int, c: int, machine: GpuMachine) -> Iterator[_Block]:
+        """The same with each way to lay out what is read."""
+        line = self._line(p, vector) // self.lanes
+        for pitch in range(line, line + PHASE):
+            block = replace(self, pitch=pitch * self.lanes)
+            while block.nbytes(p) > machine.shared_bytes // 3 and block.down * block.deep > 1:
+                deep = largest_divisor(c, max(1, block.deep // 2))
+                block = (
+                    replace(block, deep=deep)
+                    if deep < block.deep
+                    else replace(block, down=block.down // 2)
+                )
+            for pad in range(PHASE if block.deep > 1 else 1):
+                yield replace(block, pad=pad * self.lanes)
+
+    def _line(self, p: _Planes, vector: int) -> int:
+        """Elements of a line in shared memory, of one kind."""
+        line = (self.across - 1) * self.lanes * p.strides[1] + _near(p, vector, self.lanes)
+        return -(-line // self.lanes // p.strides[1]) * self.lanes
+
+    def by_lines(self, vector: int) -> bool:
+        """Whether threads share lines out among them, not vectors one behind the other."""
+        return vector == 1 and self.across >= LINE
+
+    def plane(self, p: _Planes) -> int:
+        """Elements from channel to channel in shared memory."""
+        return p.strides[1] * self.lines(p, 1) * self.pitch + self.pad
+
+    def _turns(self, p: _Planes, vector: int, machine: GpuMachine) -> float:
+        """Turns that shared memory takes for what a thread copies and reads."""
+        nbytes, plane = parse(p.data.dtype).nbytes, self.plane(p)
+        read = min(self.lanes, machine.lanes(p.data.dtype))
+        threads = list(product(range(self.deep), range(self.down), range(self.across)))
+        down = self.rows * p.strides[0] * self.pitch
+        loads = [(z * plane + y * down + x * self.lanes) * nbytes for z, y, x in threads]
+        line = self._line(p, vector)
+        lines = p.strides[1] * self.lines(p, 1)
+        if self.by_lines(vector):
+            stores = [(z * plane + y * self.pitch + x) * nbytes for z, y, x in threads]
+        else:
+            each = max(1, line // vector)
+            stores = [
+                (n // (each * lines) * plane + n // each % lines * self.pitch + n % each * vector)
+                * nbytes
+                for n in range(min(4 * len(threads), self.deep * lines * each))
+            ]
+        reads = (self.rows - 1) * p.strides[0] + p.reaches[0] + 1
+        reads *= _near(p, vector, self.lanes) // read
+        copies = self.deep * lines * line / vector / len(threads)
+        taken = reads * turns(loads, read * nbytes) + copies * turns(stores, vector * nbytes)
+        return round(taken / (reads + copies), 2)
 
     def line(self, p: _Planes, columns: int, vector: int) -> int:
         """Elements of the padded lines that threads of so many results read."""
@@ -175,8 +235,7 @@ class _Block:
 
     def nbytes(self, p: _Planes) -> int:
         """Bytes of shared memory."""
-        lines = self.deep * self.lines(p, 1) * p.strides[1]
-        return lines * self.pitch * parse(p.data.dtype).nbytes
+        return self.deep * self.plane(p) * parse(p.data.dtype).nbytes
 
 
 def _near(p: _Planes, vector: int, lanes: int) -> int:
@@ -191,26 +250,6 @@ def _rounded(across: int, machine: GpuMachine) -> int:
     if across < PHASE:
         return 1 << (across - 1).bit_length()
     return min(-(-across // PHASE) * PHASE, machine.threads)
-
-
-def _in_banks(across: int, most: int, stride: int, line: int, vector: int) -> tuple[int, int]:
-    """Rows of a thread, and vectors from line to line, so that vectors that threads read at once
-    lie in different banks, and what they have copied at once does: neighbours of a line where
-    vectors are copied, which then follow each other, else elements of several lines."""
-    if vector == 1:
-        step = {2: 2, 4: 2, 8: 4, 16: 8}.get(across, 1)
-        first = {2: 1, 4: 1, 8: 2, 16: 4}.get(across, 0)
-        pitch = line + (first - line) % step
-        return (max(1, across // stride) if across < PHASE else most), pitch
-    if across >= PHASE:
-        return most, line
-    wanted = {n * across for n in range(PHASE // across)}
-    for pitch in range(line, line + PHASE):
-        for rows in range(most, 0, -1):
-            step = rows * stride * pitch
-            if {n * step % PHASE for n in range(PHASE // across)} == wanted:
-                return rows, pitch
-    return most, line
 
 
 def _deep(channels: int, most: int, threads: int, machine: GpuMachine) -> int:
@@ -252,14 +291,13 @@ def schedule_planes(s: Schedule, windows: Tensor, out: Tensor, machine: GpuMachi
         s[tile].set_scope("shared")
         s[tile].compute_at(s[out], at)
         s[tile].storage_align(s[tile].op.axis[-2], block.pitch, 0)
+        if block.deep > 1:
+            s[tile].storage_align(s[tile].op.axis[1], block.plane(planes), 0)
         vector = _vector(planes, machine)
-        if vector > 1 or block.across < LINE:
-            share(s[tile], vector, threads, machine)
-        else:
-            if 2 * block.down * block.across == machine.warp:  # it copies to two channels at once
-                word = max(1, 4 // parse(tile.dtype).nbytes)
-                s[tile].storage_align(s[tile].op.axis[1], BANKS * word, BANKS // 2 * word)
+        if block.by_lines(vector):
             _share_lines(s[tile], threads)
+        else:
+            share(s[tile], vector, threads, machine)
         for t in others:
             copy = s.cache_read(t, "shared", [windows.op])
             s[copy].compute_at(s[out], at)

@@ -15,7 +15,7 @@ from ....schedule.api import Schedule, Stage
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, nearby
 from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks
-from .operands import Operand, copies_of, fill, pipeline, pitch_of, spread
+from .operands import Operand, along_lines, copies_of, fill, pipeline, pitch_of, spread
 from .tile_plan import filling
 
 TILE = 4  # neighbouring rows and columns a thread
@@ -98,7 +98,8 @@ def schedule_in_registers(
             if pitch_of(row) > taken:
                 spread(load, row)
         else:
-            spread(load, block[side is columns] * nbytes)
+            d = int(side is columns)
+            along_lines(load, min(block[d], shape[d] or block[d]) * nbytes)
         fill(load, side, (y, x), machine, stages)
 
 
