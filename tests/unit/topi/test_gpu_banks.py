@@ -52,8 +52,9 @@ def test_planes_lie_so_that_threads_do_not_meet(
     x = te.placeholder((1, 8, side, side), dtype, "x")
     ins = [x]
     if kind == "depthwise":
-        ins.append(te.placeholder((8, 1, taps, taps), dtype, "w"))
-        out = topi.nn.depthwise_conv2d_nchw(*ins, stride, taps // 2, 1, dtype)
+        w = te.placeholder((8, 1, taps, taps), dtype, "w")
+        ins.append(w)
+        out = topi.nn.depthwise_conv2d_nchw(x, w, stride, taps // 2, 1, dtype)
     else:
         out = topi.nn.pool2d(x, (taps, taps), (stride,) * 2, (1, 1), (0, 0, 0, 0), kind)
     f = tw.build(topi.default_schedule(out, TARGET), [*ins, out], TARGET, name="f")
