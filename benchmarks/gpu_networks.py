@@ -26,7 +26,7 @@ from typing import Any
 
 import tilewright as tw
 from benchmarks.gpu_code import arithmetic_share, tensor_instructions
-from benchmarks.gpu_static import Static, compiled_source
+from benchmarks.gpu_static import Static, compiled_module
 from benchmarks.networks_models import paths
 from tilewright.base.errors import TilewrightError
 from tilewright.graph.device import DeviceExecutable
@@ -89,10 +89,10 @@ def measure(path: Path, network: str, dtype: str, arch: str) -> Row:
     start = time.perf_counter()
     net = tw.compile(path, f"cuda -arch={arch}", precision=dtype)
     assert isinstance(net, DeviceExecutable)
-    source = net.module.imported_modules[0].get_source()
+    module = net.module.imported_modules[0]
     built = time.perf_counter() - start
-    image, log = nvrtc.compile_cuda(source, arch, "cubin")
-    code = {s.name: s for s in compiled_source(source, image, log, arch)}
+    image, log = nvrtc.compile_cuda(module.get_source(), arch, "cubin")
+    code = {s.name: s for s in compiled_module(module, image, log, arch)}
     rows = []
     for call, nodes, work in zip(net.calls, net.nodes, net.work):
         host: Any = net.module[symbol_of(call.kernel)]

@@ -35,8 +35,8 @@ class Static:
 
     `everything`: its instructions by name; `loop`: those of the loop with the most arithmetic
     (empty where the kernel has no loop); `products`: those from the first to the last one that
-    multiplies and adds (see `_products`); `shared`, `stack`: bytes; `spills`: bytes stored and
-    loaded; `blocks`: that one multiprocessor holds at once.
+    multiplies and adds (see `_products`); `shared` (static and dynamic), `stack`: bytes; `spills`:
+    bytes stored and loaded; `blocks`: that one multiprocessor holds at once.
     """
 
     name: str
@@ -74,19 +74,22 @@ def _is(name: str, prefix: str) -> bool:
 
 def compiled(built: Any, arch: str) -> list[Static]:
     """The kernels of a built module, compiled for `arch`."""
-    source = built.imported_modules[0].get_source()
-    return compiled_source(source, *nvrtc.compile_cuda(source, arch, "cubin"), arch)
+    module = built.imported_modules[0]
+    source = module.get_source()
+    return compiled_module(module, *nvrtc.compile_cuda(source, arch, "cubin"), arch)
 
 
-def compiled_source(source: str, image: bytes, log: str, arch: str) -> list[Static]:
-    """The kernels of CUDA source, of which NVRTC made that image for `arch`."""
+def compiled_module(module: Any, image: bytes, log: str, arch: str) -> list[Static]:
+    """The kernels of a module of CUDA source, of which NVRTC made that image for `arch`."""
+    source = module.get_source()
+    asked = {k.name: k.shared_bytes for k in module.device_code.kernels}
     usage = nvrtc.resource_usage(image, log)
     parts = _by_kernel(nvrtc.disassemble(image))
     bounds = launch_bounds(source)
     found = []
     for name, used in usage.items():
         lines = parts[name]
-        shared, spills = used.shared, used.spill_stores + used.spill_loads
+        shared, spills = used.shared + asked[name], used.spill_stores + used.spill_loads
         blocks = resident(arch, bounds[name], used.registers, shared)
         found.append(
             Static(

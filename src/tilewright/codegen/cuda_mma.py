@@ -7,6 +7,8 @@ cp.async". The WMMA fragments of cuda_wmma.py are the other way to the tensor co
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 from ..base.errors import CompileError
@@ -41,8 +43,8 @@ def _mma(p: Any, e: E.Call) -> str:
     if found is None or not (ta and tb and tc):
         raise CompileError(f"ptx_mma of shape {shape} and types {e.args[3:6]} is not known")
     m, n, k = map(int, found.groups())
-    low = 75 if k == 8 and ta == "f16" and not sparse else 80
-    require_arch(p, low, f"mma{'.sp' if sparse else ''}.{shape} on {ta}")
+    older = not sparse and (shape, ta) in _OLDER
+    require_arch(p, 75 if older else 80, f"mma{'.sp' if sparse else ''}.{shape} on {ta}")
     kept = k // 2 if sparse else k
     counts = [m * n * _BITS[tc] // 1024, m * kept * _BITS[ta] // 1024, k * n * _BITS[tb] // 1024]
     pointers = [
@@ -69,31 +71,79 @@ def part_name(key: str) -> str:
 
 
 def mma_part(key: str) -> str:
-    """mma on arrays of registers; shapes that came with sm_80 stop the kernel before it."""
+    """mma on arrays of registers; before sm_80 by smaller shapes, or the kernel stops."""
     _, what, d, a, b, *which = key.split(" ")
-    name = part_name(key)
     counts = [int(x) for x in (d, a, b)]
     floats = what.endswith(".f32")
     element = "float" if floats else "unsigned int"
-    at = [0, counts[0], counts[0] + counts[1], sum(counts)]
-    last = f", %{at[3] + counts[0]}, 0x{which[0]}" if which else ""
+    (whole,) = _whole(*counts)
+    inside = _instruction(what, whole, which)
+    shape, _, *types = what.split(".")
+    smaller, pieces = ("", None) if which else _OLDER.get((shape, types[-2]), ("", None))
+    if smaller != shape:
+        before = "  __trap();\n"
+        if pieces is not None:
+            less = what.replace(shape, smaller, 1)
+            before = "".join(_instruction(less, piece) for piece in pieces(*counts))
+        inside = f"#if __CUDA_ARCH__ >= 800\n{inside}#else\n{before}#endif\n"
+    last = ", unsigned int places" if which else ""
+    head = (
+        f"{DEVICE} void {part_name(key)}({element}* d, const unsigned int* a, const unsigned int* b"
+    )
+    return f"{head}{last}) {{\n{inside}}}\n"
+
+
+Slice = tuple[str, int, int]  # an array of registers, the first of them and how many
+
+
+def _instruction(what: str, slices: list[Slice], which: Sequence[str] = ()) -> str:
+    """One instruction on registers of d, a and b."""
+    floats = what.endswith(".f32")
+    sums, *others = (n for _, _, n in slices)
+    at = list(accumulate((sums, *others), initial=0))
+    named = [f"({name} + {first})" if first else name for name, first, _ in slices]
+    last = f", %{at[3] + sums}, 0x{which[0]}" if which else ""
     more = ', "r"(places))' if which else ")"
-    inside = (
+    return (
         f'  asm volatile("mma{".sp" if which else ""}.sync.aligned.{what} '
-        f'{numbers(at[0], counts[0])}, "\n'
-        f'      "{numbers(at[1], counts[1])}, {numbers(at[2], counts[2])}, "\n'
-        f'      "{numbers(at[3], counts[0])}{last};"\n'
-        f"      : {operands('d', counts[0], True, floats)}\n"
-        f"      : {operands('a', counts[1], False, False)},\n"
-        f"        {operands('b', counts[2], False, False)},\n"
-        f"        {operands('d', counts[0], False, floats)}"
+        f'{numbers(at[0], sums)}, "\n'
+        f'      "{numbers(at[1], others[0])}, {numbers(at[2], others[1])}, "\n'
+        f'      "{numbers(at[3], sums)}{last};"\n'
+        f"      : {operands(named[0], sums, True, floats)}\n"
+        f"      : {operands(named[1], others[0], False, False)},\n"
+        f"        {operands(named[2], others[1], False, False)},\n"
+        f"        {operands(named[0], sums, False, floats)}"
         f"{more};\n"
     )
-    if which or not (what.startswith("m16n8k8.") and ".f16." in what):
-        inside = f"#if __CUDA_ARCH__ >= 800\n{inside}#else\n  __trap();\n#endif\n"
-    last = ", unsigned int places" if which else ""
-    head = f"{DEVICE} void {name}({element}* d, const unsigned int* a, const unsigned int* b{last})"
-    return f"{head} {{\n{inside}}}\n"
+
+
+def _whole(d: int, a: int, b: int) -> list[list[Slice]]:
+    return [[("d", 0, d), ("a", 0, a), ("b", 0, b)]]
+
+
+def _by_steps(d: int, a: int, b: int) -> list[list[Slice]]:
+    """m16n8k16 as two m16n8k8, whose fragments are halves of its own."""
+    return [[("d", 0, d), ("a", n * a // 2, a // 2), ("b", n * b // 2, b // 2)] for n in range(2)]
+
+
+def _by_rows(d: int, a: int, b: int) -> list[list[Slice]]:
+    """m16n8k32 of bytes as four m8n8k16: for both halves of the steps the upper rows and the
+    lower."""
+    return [
+        [("d", row * d // 2, d // 2), ("a", 2 * step + row, 1), ("b", step, 1)]
+        for step in range(2)
+        for row in range(2)
+    ]
+
+
+# by shape and type of operands: what sm_75 has instead (PTX ISA, "Matrix Fragments": mma.m16n8k8,
+# mma.m8n8k16, mma.m16n8k16 with floating point type, mma.m16n8k32)
+_OLDER: dict[tuple[str, str], tuple[str, Callable[[int, int, int], list[list[Slice]]]]] = {
+    ("m16n8k8", "f16"): ("m16n8k8", _whole),
+    ("m16n8k16", "f16"): ("m16n8k8", _by_steps),
+    ("m16n8k32", "s8"): ("m8n8k16", _by_rows),
+    ("m16n8k32", "u8"): ("m8n8k16", _by_rows),
+}
 
 
 def _fill(p: Any, e: E.Call) -> str:

@@ -83,9 +83,8 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
             fuse_attention(graph, target, dtype)
         narrow_floats(graph, dtype)
     lanes = _block(target, dtype)
-    if _is_device(target) and target.capabilities.async_copies:
-        channels_last(graph, target.capabilities.matrix_products)
     if _is_device(target):
+        channels_last(graph, target.capabilities.matrix_products)
         block_channels(graph, lanes)
     else:
         block_channels(graph, lanes, target.capabilities.dots, most_columns(lanes))

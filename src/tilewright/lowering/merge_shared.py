@@ -5,24 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.expr import const_int
 from ..loopir.rewrite import Rewriter, handles
-from ..loopir.visit import children
+from ..loopir.visit import children, nodes
 from .thread_loops import launch_thread_loops
 from .unify_threads import is_launch
 
+_MUCH = 16 << 10  # bytes, above which a multiprocessor has room for few such blocks
+
 
 def merge_shared(func: S.PrimFunc) -> S.PrimFunc:
-    """Let shared arrays of one type take turns in one place.
+    """Let shared arrays take turns in one place.
 
     Loop partitioning repeats the body of a kernel for blocks at the edge and for the rest of a
     loop, with the arrays in it. Arrays in different branches share memory whatever their sizes;
     arrays that follow each other do where they are such copies of one (shared memory decides how
-    many blocks run, and the barrier that this takes was there before the loop was partitioned).
-    Merged arrays are allocated at the start of the kernel.
+    many blocks run, and the barrier that this takes was there before the loop was partitioned),
+    and where all together are so large that they decide it: what a product's results pass through
+    lies where its tiles were. Merged arrays are allocated at the start of the kernel.
 
     Needs unify_threads. Stands before sync_threads, which sees the new neighbours.
     """
@@ -45,7 +49,7 @@ class _Life:
     its uses, by the identity of the conditional."""
 
     buffer: Buffer
-    size: int
+    nbytes: int
     loops: int
     start: int = -1
     end: int = -1
@@ -56,12 +60,18 @@ class _Life:
         mine, theirs = self.branches or {}, other.branches or {}
         return any(theirs.get(key, side) != side for key, side in mine.items())
 
-    def allows(self, other: _Life) -> bool:
-        if self.excludes(other):
+    def allows(self, other: _Life, is_much: bool) -> bool:
+        """Whether both may have one place; where there `is_much` shared memory, a barrier more is
+        put up with."""
+        mine, theirs = self.buffer, other.buffer
+        alike = (mine.dtype, mine.scope()) == (theirs.dtype, theirs.scope())
+        if alike and self.excludes(other):
             return True
-        apart = self.end < other.start or other.end < self.start
-        copies = self.buffer.name == other.buffer.name and self.size == other.size
-        return apart and copies
+        if not (self.end < other.start or other.end < self.start):
+            return False
+        copies = mine.name == theirs.name and self.nbytes == other.nbytes
+        once = is_much and not self.loops and not other.loops and mine.scope() == theirs.scope()
+        return (alike and copies) or once
 
 
 @dataclass
@@ -71,12 +81,11 @@ class _Slot:
 
 def _merge(body: S.Stmt) -> S.Stmt:
     lives = [x for x in _lives(body) if x.start >= 0]
+    is_much = sum(x.nbytes for x in lives) > _MUCH and not any(map(_is_specialized, nodes(body)))
     slots: list[_Slot] = []
     for life in lives:
         for slot in slots:
-            first = slot.members[0].buffer
-            alike = (first.dtype, first.scope()) == (life.buffer.dtype, life.buffer.scope())
-            if alike and all(life.allows(m) for m in slot.members):
+            if all(life.allows(m, is_much) for m in slot.members):
                 slot.members.append(life)
                 break
         else:
@@ -86,12 +95,20 @@ def _merge(body: S.Stmt) -> S.Stmt:
         return body
     places: dict[E.Var, Buffer] = {}
     for slot in shared:
-        largest = max(slot.members, key=lambda m: m.size).buffer
+        largest = max(slot.members, key=lambda m: m.nbytes).buffer
+        alignment = max(m.buffer.data_alignment for m in slot.members)
+        if alignment > largest.data_alignment:
+            largest = largest.with_(data_alignment=alignment)
         places.update((m.buffer.data, largest) for m in slot.members)
     merged: S.Stmt = _Merge(places).stmt(body)
     for slot in reversed(shared):
         merged = S.Allocate(places[slot.members[0].buffer.data], merged)
     return merged
+
+
+def _is_specialized(s: Any) -> bool:
+    """Whether warps go ways of their own, where a barrier for all has no place."""
+    return type(s) is S.AttrStmt and s.attr_key == "warp_specialized"
 
 
 def _lives(body: S.Stmt) -> list[_Life]:
@@ -111,7 +128,9 @@ def _lives(body: S.Stmt) -> list[_Life]:
         if kind is S.Allocate and item.buffer.scope().startswith("shared"):
             size = const_int(item.buffer.shape[0]) if len(item.buffer.shape) == 1 else None
             if size is not None and not item.annotations:
-                found[item.buffer.data] = _Life(item.buffer, size, len(loops))
+                t = parse(item.buffer.dtype)
+                nbytes = size * t.nbytes * t.lanes
+                found[item.buffer.data] = _Life(item.buffer, nbytes, len(loops))
         for data in _used(item):
             life = found.get(data)
             if life is not None:

@@ -16,7 +16,7 @@ class Capabilities:
     `vector_bytes`: width of a full vector register (the target computes on scalars where it is
     the width of one). `has_fp16`, `has_bf16`: arithmetic, not only conversion, in hardware.
     `dots`: what adds up products of neighbours, best first. `matrix_products`: (type of operands,
-    type of sums) of products of fragments (WMMA). `async_copies`: whether there are copies to
+    type of sums) of products of fragments (WMMA, mma). `async_copies`: whether there are copies to
     shared memory that no thread waits for. `warp_groups`: whether there are products of warp groups
     on tiles in shared memory (wgmma), which tensor maps bring there. `masked_bytes`: size of the
     smallest elements that one instruction reads some lanes of; 0: there is none.

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
+import tilewright as tw
 from tests.unit.codegen.device_kit import compile_everywhere, kernel, source, thread
+from tilewright import te, topi
 from tilewright.base.errors import CompileError
+from tilewright.codegen import cuda_mma
 from tilewright.loopir import expr as E
 from tilewright.loopir import stmt as S
 from tilewright.loopir.buffer import Buffer, decl_buffer
@@ -16,6 +22,7 @@ from tilewright.loopir.tensor_core_calls import mma_fill, mma_store, ptx_mma_sp
 from tilewright.rt.drivers import nvrtc
 
 TENSOR_CORES = ("sm_80", "sm_90")
+LANES = np.arange(32)
 
 
 def allocate(body: S.Stmt, *buffers: Buffer) -> S.Stmt:
@@ -232,3 +239,89 @@ def test_asynchronous_copies_fall_back_before_sm_80() -> None:
         assert "cp.async.commit_group" in text[arch]
         assert "cp.async.wait_group" in text[arch]
     assert "cp.async" not in text["sm_75"].replace("tw_cp_async", "")
+
+
+def _places(shape: str, which: str, per: int) -> Any:
+    """Of each lane, register and part of it the row and the column: PTX ISA, "Matrix Fragments"."""
+    m, _, k = map(int, re.findall(r"\d+", shape))
+    group, member, step = LANES // 4, LANES % 4, 4 * per
+    if which == "b":
+        return [
+            [(member * per + h + r * step, group) for h in range(per)] for r in range(k // step)
+        ]
+    upper = m // 8
+    if which == "d":
+        return [
+            [
+                (group + r // (2 // per) * 8, member * 2 + (h if per == 2 else r % 2))
+                for h in range(per)
+            ]
+            for r in range(upper * 2 // per)
+        ]
+    return [
+        [(group + r % upper * 8, member * per + h + r // upper * step) for h in range(per)]
+        for r in range(upper * k // step)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind", "per", "sums"),
+    [
+        ("m16n8k16", "f16", 2, 1),
+        ("m16n8k16", "f16", 2, 2),
+        ("m16n8k8", "f16", 2, 1),
+        ("m16n8k32", "s8", 4, 1),
+        ("m16n8k32", "u8", 4, 1),
+    ],
+)
+def test_smaller_instructions_give_the_product_of_a_larger_one(
+    shape: str, kind: str, per: int, sums: int
+) -> None:
+    """Fragments of lanes, multiplied piece by piece as sm_75 does; `sums` in a register."""
+    m, n, k = map(int, re.findall(r"\d+", shape))
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.integers(-9, 9, size) for size in ((m, k), (k, n), (m, n)))
+    parts = {"a": (a, per), "b": (b, per), "d": (c, sums)}
+    registers = {
+        name: [[matrix[at].copy() for at in register] for register in _places(shape, name, each)]
+        for name, (matrix, each) in parts.items()
+    }
+    smaller, pieces = cuda_mma._OLDER[shape, kind]
+    low = [int(x) for x in re.findall(r"\d+", smaller)]
+    sizes = {"a": (low[0], low[2]), "b": (low[2], low[1]), "d": (low[0], low[1])}
+    counts = [len(registers[name]) for name in "dab"]
+    for piece in pieces(*counts):
+        matrices = {}
+        for name, first, count in piece:
+            places = _places(smaller, name, parts[name][1])
+            assert len(places) == count
+            matrices[name] = np.full(sizes[name], 10**6)
+            for register, at in zip(registers[name][first : first + count], places):
+                for held, place in zip(register, at):
+                    matrices[name][place] = held
+        total = matrices["d"] + matrices["a"] @ matrices["b"]
+        (_, first, _), places = piece[0], _places(smaller, "d", sums)
+        for number, at in enumerate(places):
+            registers["d"][first + number] = [total[place] for place in at]
+    found = np.zeros((m, n), int)
+    for register, at in zip(registers["d"], _places(shape, "d", sums)):
+        for held, place in zip(register, at):
+            found[place] = held
+    np.testing.assert_array_equal(found, c + a @ b)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "out", "instruction"),
+    [("float16", "float32", "HMMA.1688.F32"), ("int8", "int32", "IMMA.8816.S8.S8")],
+)
+def test_turing_has_the_fragments_of_later_architectures(
+    dtype: str, out: str, instruction: str
+) -> None:
+    target = tw.Target("cuda -arch=sm_75")
+    a, b = te.placeholder((256, 128), dtype, "a"), te.placeholder((192, 128), dtype, "b")
+    c = topi.nn.dense(a, b, out_dtype=out)
+    f = tw.build(topi.default_schedule(c, target), [a, b, c], target, name="f")
+    source = f.imported_modules[0].get_source()
+    image, _ = nvrtc.compile_cuda(source, "sm_75", "cubin")
+    code = nvrtc.disassemble(image)
+    assert instruction in code and "LDSM.16.M88.4" in code and "BPT.TRAP" not in code

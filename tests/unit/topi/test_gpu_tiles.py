@@ -13,6 +13,7 @@ import pytest
 import tilewright as tw
 from tilewright import te, topi
 from tilewright.base.dtype import parse
+from tilewright.rt.drivers import nvrtc
 
 TARGET = tw.Target("cuda -arch=sm_80")
 SUMS = {"float32": "float32", "float16": "float32", "bfloat16": "float32", "int8": "int32"}
@@ -276,3 +277,24 @@ def test_a_thread_copies_neighbours_in_a_row_from_one_address() -> None:
     places = [int(n) for n in re.findall(r"tw_cp_async<16, \d+, (\d+)>\(b_shared", first)]
     assert len(places) % 2 == 0 and places
     assert {n + 128 for n in places if n % 256 == 0} == {n for n in places if n % 256}
+
+
+@pytest.mark.parametrize(
+    ("arch", "dtype", "transposed"),
+    [("sm_80", "float16", True), ("sm_86", "float16", False), ("sm_90", "int8", True)],
+)
+def test_two_blocks_of_a_large_product_have_room(arch: str, dtype: str, transposed: bool) -> None:
+    """What results pass through lies where tiles were; a multiprocessor has what a block may have
+    and a kilobyte, which the system keeps of each."""
+    target = tw.Target(f"cuda -arch={arch}")
+    a, b = (te.placeholder((4096, 4096), dtype, name) for name in "ab")
+    sums = SUMS[dtype]
+    c = (topi.nn.dense if transposed else topi.nn.matmul)(a, b, out_dtype=sums)
+    f = tw.build(topi.default_schedule(c, target), [a, b, c], target, name="f")
+    module = f.imported_modules[0]
+    asked = {k.name: k.shared_bytes for k in module.device_code.kernels}
+    usage = nvrtc.resource_usage(*nvrtc.compile_cuda(module.get_source(), arch, "cubin"))
+    taken = max(asked[name] + used.shared for name, used in usage.items())
+    most = target.max_shared_memory_per_block
+    assert 2 * (taken + 1024) <= most + 1024
+    assert 3 * taken > min(most, 128 << 10), "tiles are under way as there is room for"

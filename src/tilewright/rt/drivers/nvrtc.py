@@ -33,6 +33,7 @@ _INSTALL = (
 )
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)\) (\w+)\(")
 _REGISTERS = 1 << 16  # of a multiprocessor, from sm_50 on
+_FEW_BLOCKS, _CLOSE = 4, 8  # of which one more tells, and registers that it may lack for it
 _MODULES = ("cuda.bindings.nvrtc", "cuda.nvrtc")  # the second: cuda-python before 12.6
 _PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc-cu13")
 
@@ -73,8 +74,8 @@ def compile_cuda(
     options: Sequence[str] = (),
 ) -> tuple[bytes, str]:
     """PTX text or a cubin of CUDA source for an architecture such as "sm_80", and the compiler's
-    log (warnings; for cubins ptxas's report of registers and spills). Kernels of a cubin that spill
-    are compiled again with the registers of fewer blocks.
+    log (warnings; for cubins ptxas's report of registers and spills). Kernels of a cubin that
+    spill, or lack few registers of another block, are compiled again for that many blocks.
 
     `compiler`: "nvrtc" or "nvcc" (default: what is there); `options` are the compiler's own.
     CompileError shows the lines of the source that the compiler complains about; TargetError says
@@ -90,29 +91,49 @@ def compile_cuda(
         raise TargetError(_INSTALL)
     made = made_with(source, arch, kind, options)
     if kind == "cubin":
-        roomy = _for_fewer_blocks(source, *made)
-        if roomy != source:
-            other = made_with(roomy, arch, kind, options)
-            return min(made, other, key=lambda x: _spilled(resource_usage(*x)))
+        told = _for_other_blocks(source, *made)
+        if told != source:
+            other = made_with(told, arch, kind, options)
+            return min(made, other, key=lambda x: _ranked(source, resource_usage(*x)))
     return made
 
 
-def _for_fewer_blocks(source: str, cubin: bytes, log: str) -> str:
-    """CUDA source whose kernels that spill may have the registers of half as many blocks.
+def _for_other_blocks(source: str, cubin: bytes, log: str) -> str:
+    """CUDA source whose kernels say how many blocks there have to be on a multiprocessor, where
+    ptxas, which is not told, missed by little.
 
-    ptxas plans for many blocks on a multiprocessor, and keeps some bytes in memory to have them,
-    where one register more would do. Told how many there have to be, it takes what they leave.
+    It plans for many blocks, and keeps some bytes in memory to have them, where one register more
+    would do: of those that spill, for half as many. And of kernels that have few blocks it takes a
+    register more than the next one would leave.
     """
 
     def bounds(m: re.Match[str]) -> str:
         threads, used = int(m[1]), usage.get(m[2])
-        if used is None or not used.spill_stores + used.spill_loads:
+        if used is None:
             return m[0]
-        blocks = _REGISTERS // (threads * used.registers)
-        return f"__launch_bounds__({threads}, {max(1, blocks // 2)}) {m[2]}("
+        blocks = _blocks(threads, used.registers)
+        if used.spill_stores + used.spill_loads:
+            wanted = max(1, blocks // 2)
+        elif blocks < _FEW_BLOCKS and _blocks(threads, used.registers - _CLOSE) > blocks:
+            wanted = blocks + 1
+        else:
+            return m[0]
+        return f"__launch_bounds__({threads}, {wanted}) {m[2]}("
 
     usage = resource_usage(cubin, log)
-    return _BOUNDS.sub(bounds, source) if _spilled(usage) else source
+    return _BOUNDS.sub(bounds, source)
+
+
+def _blocks(threads: int, registers: int) -> int:
+    """Blocks that a multiprocessor has registers for: threads take them by eights."""
+    return _REGISTERS // (-(-threads // 32) * 32 * -(-registers // 8) * 8)
+
+
+def _ranked(source: str, usage: dict[str, KernelUsage]) -> tuple[int, int]:
+    """First what spills least, of that what has the most blocks."""
+    threads = {m[2]: int(m[1]) for m in _BOUNDS.finditer(source)}
+    blocks = sum(_blocks(n, usage[name].registers) for name, n in threads.items() if name in usage)
+    return _spilled(usage), -blocks
 
 
 def _spilled(usage: dict[str, KernelUsage]) -> int:

@@ -138,7 +138,7 @@ def schedule_depthwise_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: Gpu
 def schedule_conv2d_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> None:
     """Plain NCHW data: a product where there is shared memory, else (groups, few filters) some
     filters of one pixel a thread."""
-    if machine.asynchronous and _as_product(s, conv, out, machine):
+    if machine.shared and _as_product(s, conv, out, machine):
         return
     conv = _on_registers(s, conv, out)
     stage = s[out]
@@ -163,7 +163,7 @@ def schedule_conv2d_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMac
 
 def schedule_conv2d_nhwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> None:
     """NHWC data: a product where there is shared memory, else any reduction."""
-    if machine.asynchronous and _as_product(s, conv, out, machine):
+    if machine.shared and _as_product(s, conv, out, machine):
         return
     _padding(s, conv, machine)  # before the sums become those of parts, which read it then
     schedule_reduce(s, conv, out, machine)

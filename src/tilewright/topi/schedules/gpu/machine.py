@@ -22,6 +22,7 @@ from ..decisions import Decisions, Value
 VECTOR_BYTES = 16  # a load of 128 bits is the widest on CUDA and Mali alike
 
 MOST_STAGES = 4  # of a pipeline
+_KEPT = 1 << 10  # bytes of shared memory that the system keeps of each block
 
 
 @dataclass(frozen=True)
@@ -79,10 +80,11 @@ class GpuMachine:
 
     def stages(self, nbytes: int, steps: int) -> int:
         """Tiles of `nbytes` together to have under way in a loop of so many steps, so that two
-        blocks have room."""
+        blocks have room: a multiprocessor has what one block may have and what it keeps of each."""
         if not self.asynchronous or steps == 1:
             return 1
-        return max(1, min(MOST_STAGES, self.shared_bytes // 2 // nbytes))
+        room = (self.shared_bytes + _KEPT) // 2 - _KEPT
+        return max(1, min(MOST_STAGES, room // nbytes))
 
     def unroll(self, stage: Stage, axis: IterVar) -> None:
         """Copies of a loop's body: made by the device's compiler where it does that, of source that

@@ -95,7 +95,7 @@ def schedule_sides(
     if tile is not None:
         schedule_on_warp_groups(s, product, out, tile)
         return
-    is_laid = _is_laid(product, sides, machine)
+    is_laid = _is_laid(product, sides)
     if machine.warp == WARP and _on_cores(product, sides, is_laid, machine):
         if plan is None:
             rows, columns = (extent_of(a) for a in product.op.axis[-2:])
@@ -121,11 +121,10 @@ def _count(product: Tensor) -> int:
     return prod(extent_of(a) for a in product.op.axis[:-2])
 
 
-def _is_laid(product: Tensor, sides: tuple[Operand, Operand], machine: GpuMachine) -> bool:
-    """Whether operands may be laid as tensor cores want them: there is mma of all shapes, which
-    came with asynchronous copies, and sizes are known."""
+def _is_laid(product: Tensor, sides: tuple[Operand, Operand]) -> bool:
+    """Whether operands may be laid as tensor cores want them: sizes are known."""
     tensors = (product, *(x.tensor for x in sides))
-    return machine.asynchronous and all(const_int(d) for t in tensors for d in t.shape)
+    return all(const_int(d) for t in tensors for d in t.shape)
 
 
 def _on_cores(

@@ -38,16 +38,16 @@ class _Unit:
     store: Any
 
     @staticmethod
-    def of(kind: str, sums: str, along: tuple[bool, bool], extent: int, is_mma: bool) -> _Unit:
+    def of(kind: str, sums: str, along: tuple[bool, bool], extent: int) -> _Unit:
         """For operands along whose rows the reduction, of that extent, runs, or not. WMMA takes
-        any. mma on registers, where there `is_mma`, takes what ldmatrix brings into their order,
-        and compilers make fewer instructions of it, of bytes a quarter of WMMA's."""
+        any. mma on registers takes what ldmatrix brings into their order, and compilers make fewer
+        instructions of it, of bytes a quarter of WMMA's."""
         layouts = [
             "row_major" if x == first else "col_major" for x, first in zip(along, (True, False))
         ]
         nbytes = parse(kind).nbytes
         is_brought = along[0] and (along[1] or nbytes == 2) and nbytes <= 2
-        if is_mma and is_brought and extent >= mma_depth(kind):
+        if is_brought and extent >= mma_depth(kind):
             return _Unit(
                 ("local", "local", "local"), mma_depth(kind),
                 (mma_load("a", kind), mma_load("b", kind, layouts[1])),
@@ -74,9 +74,7 @@ def schedule_on_tensor_cores(
     `cut`: how the reduction is, where an operand is computed from places in another tensor."""
     kind, sums = sides[0].tensor.dtype, product.dtype
     extent = extent_of(product.op.reduce_axis[0])
-    # mma of these shapes came with asynchronous copies
-    along = (sides[0].along, sides[1].along)
-    unit = _Unit.of(kind, sums, along, extent, machine.asynchronous)
+    unit = _Unit.of(kind, sums, (sides[0].along, sides[1].along), extent)
     size, block = parse(kind).nbytes, plan.block
     deep = cut.deep if cut else steps_of_tile(extent, unit.steps)
     steps = -(-extent // deep)
