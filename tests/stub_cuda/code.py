@@ -171,7 +171,8 @@ class CodeCalls(MapCalls):
 
     def _values(self, f: Function, params: Any) -> list[Any]:
         dtypes = f.code.params
-        if len(dtypes) * 8 > self.arch.parameter_bytes:
+        taken = sum(256 if d == "map" else 8 for d in dtypes)  # a map is aligned to 128
+        if taken > self.arch.parameter_bytes:
             raise Refused("INVALID_VALUE", f"{len(dtypes)} parameters are too many")
         if not dtypes:
             return []

@@ -71,6 +71,15 @@ class Api:
             raise self.error(status, name)
         return results[0] if len(results) == 1 else tuple(results)
 
+    def address(self, name: str, since: int) -> int:
+        """Where a function of the driver is, that CUDA `since` (12000) brought; CudaError where
+        the driver does not have it."""
+        found = int(self.call("cuGetProcAddress", name.encode(), since, 0)[0] or 0)
+        if not found:
+            text = f"the driver has it from CUDA {since // 1000}.{since % 1000 // 10} on"
+            raise CudaError("CUDA_ERROR_NOT_FOUND", f"{name} is not there: {text}")
+        return found
+
     def forget(self) -> None:
         """In the child of a fork: refuse every call."""
         self.forked = True
