@@ -81,6 +81,7 @@ class MapCalls(State):
         self, to: Any, kind: Any, rank: Any, address: Any, dims: Any, strides: Any, box: Any,
         steps: Any, interleave: Any, swizzle: Any, promotion: Any, fill: Any,
     ) -> None:  # fmt: skip
+        _ = self.device
         _require(self.arch.capability >= (9, 0), f"{self.arch.name} has no tensor maps")
         _require(to % _ALIGN == 0, f"the map is to be at {to:#x}, no multiple of {_ALIGN}")
         for value, of in (

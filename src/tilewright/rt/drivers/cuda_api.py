@@ -27,6 +27,9 @@ _STICKY = {
     "CUDA_ERROR_ILLEGAL_INSTRUCTION",
     "CUDA_ERROR_HARDWARE_STACK_ERROR",
     "CUDA_ERROR_INVALID_PC",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE",
+    "CUDA_ERROR_ECC_UNCORRECTABLE",
+    "CUDA_ERROR_CONTAINED",
     "CUDA_ERROR_LAUNCH_TIMEOUT",
 }
 
@@ -120,6 +123,11 @@ class Api:
             hint = (
                 "; a kernel that was launched before went wrong, and this process cannot use the "
                 "device any more: run the function in simt, which names the access"
+            )
+        elif name == "CUDA_ERROR_DEVICE_UNAVAILABLE":
+            hint = (
+                "; another process has the device for itself (its compute mode is exclusive): end "
+                "that one, or let processes share it (nvidia-smi -c DEFAULT)"
             )
         elif name == "CUDA_ERROR_NO_BINARY_FOR_GPU":
             hint = "; the code was compiled for another architecture: build it for this device"
