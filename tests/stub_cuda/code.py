@@ -242,6 +242,12 @@ class CodeCalls(MapCalls):
     def _cuGraphDestroy(self, graph: Any) -> None:
         self.take("graph", graph)
 
+    def _cuGraphUpload(self, ready: Any, stream: Any) -> None:
+        self.get("exec", ready)
+        found = self.stream(stream)
+        if found is not None and found.capture is not None:
+            raise Refused("STREAM_CAPTURE_UNSUPPORTED", "a graph is uploaded in a captured stream")
+
     def _cuGraphLaunch(self, ready: Any, stream: Any) -> None:
         for work in self.get("exec", ready):
             self.enqueue(stream, work)

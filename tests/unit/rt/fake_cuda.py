@@ -325,6 +325,10 @@ class FakeCuda:
         self.graphs[number] = self.graphs[graph]
         return self._ok(number)
 
+    def cuGraphUpload(self, ready, stream):
+        assert ready in self.open["exec"]
+        return self._ok()
+
     def cuGraphDestroy(self, graph):
         self.open["graph"].remove(graph)
         return self._ok()

@@ -182,6 +182,7 @@ static const struct {
     {"cuGraphInstantiateWithFlags", instantiate},
     {"cuGraphDestroy", ok},
     {"cuGraphLaunch", graph_launch},
+    {"cuGraphUpload", graph_launch},
     {"cuGraphExecDestroy", ok},
 };
 

@@ -248,7 +248,9 @@ class Kernel(ABC):
 
 
 class Runtime(ABC):
-    """One open device."""
+    """One open device. `graphs`: whether it captures launches, see `capture`."""
+
+    graphs = False
 
     def __init__(self, kind: str, index: int, limits: Limits) -> None:
         self.kind = kind
@@ -356,7 +358,6 @@ class Runtime(ABC):
     def capture(self, work: Callable[[Stream], None]) -> Callable[[], None] | None:
         """The launches that `work` makes in the stream it is given, as one that the device repeats
         in the present stream (a CUDA graph); None where the device has no such thing."""
-        del work
         return None
 
 

@@ -29,6 +29,8 @@ _LEGACY = 1  # DLPack's number of the legacy default stream, and a CUstream that
 class CudaRuntime(Runtime):
     """One CUDA device and its primary context."""
 
+    graphs = True
+
     def __init__(self, index: int, limits: Limits, api: Api, device: Any) -> None:
         super().__init__("cuda", index, limits)
         self.api = api
@@ -237,7 +239,9 @@ class CudaRuntime(Runtime):
             ready = api.call("cuGraphInstantiate", graph, 0)
         finally:
             api.call("cuGraphDestroy", graph)
-        return _Graph(self, ready, stream, work)
+        made = _Graph(self, ready, stream, work)
+        api.call("cuGraphUpload", ready, stream.handle)  # else the first launch takes longer
+        return made
 
     def _captured(self, work: Callable[[Stream], None], into: Stream) -> Any:
         api = self.api
