@@ -7,6 +7,7 @@ import subprocess
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -143,7 +144,7 @@ def test_ptx_that_a_driver_does_not_know_is_explained(major) -> None:
 
 
 def test_a_device_that_another_process_has_for_itself_is_explained() -> None:
-    binding = Binding("cuda.bindings.driver", 13000)
+    binding: Any = Binding("cuda.bindings.driver", 13000)
     name = "CUDA_ERROR_DEVICE_UNAVAILABLE"
     binding.fail["cuDevicePrimaryCtxRetain"] = types.SimpleNamespace(name=name)
     with pytest.raises(TilewrightError, match=r"its compute mode is exclusive.*nvidia-smi -c DEF"):

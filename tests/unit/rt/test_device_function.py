@@ -211,7 +211,12 @@ def test_it_is_timed_by_events(fake, f):
 
 def test_twenty_runs_that_are_timed_are_one_launch_of_the_host(fake, f):
     runs = []
-    fake.kernels["add"] = (HANDLES, lambda *args: runs.append(1) or add(*args))
+
+    def counted(*args):
+        runs.append(1)
+        add(*args)
+
+    fake.kernels["add"] = (HANDLES, counted)
     a, b, out = arrays()
     evaluate(f, (a, b, out, 1), number=45, repeat=2, min_repeat_ms=0)
     assert len(runs) == 1 + 2 * 45
@@ -235,6 +240,21 @@ def _timed(calls):
     at = {int(c[1]): n for n, c in enumerate(calls) if c[0] == "cuEventRecord"}
     pairs = [c[1:3] for c in calls if c[0] == "cuEventElapsedTime"]
     return [(at[int(start)], at[int(end)]) for start, end in pairs]
+
+
+def test_prepared_launches_and_the_stream_of_their_caller_wait_for_each_other(fake, f):
+    a, b, out = arrays()
+    run = f.prepare(a, b, out, 1)
+    start = len(fake.calls)
+    run()
+    assert "cuStreamWaitEvent" not in fake.names()[start:]
+    side = cuda(0).create_stream()
+    with stream(side):
+        start = len(fake.calls)
+        run()
+    calls = [c for c in fake.calls[start:] if c[0] in ("cuStreamWaitEvent", "cuGraphLaunch")]
+    assert [c[0] for c in calls] == ["cuStreamWaitEvent", "cuGraphLaunch", "cuStreamWaitEvent"]
+    assert [int(calls[n][1]) for n in (0, 2)] == [0, int(side.handle)]
 
 
 def test_a_missing_device_is_explained(f):
