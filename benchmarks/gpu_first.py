@@ -42,6 +42,7 @@ import numpy as np
 import tilewright as tw
 from benchmarks import gpu, gpu_blas, ops_gpu
 from benchmarks.gpu_cases import CASES
+from benchmarks.gpu_clock import Clock, prepared
 from benchmarks.gpu_code_cases import CODE_CASES, CodeCase
 from benchmarks.ops_suite import small_cases
 from tilewright import te, topi
@@ -154,15 +155,18 @@ def speed(dev: Any, small: bool, records: Path) -> Part:
     """Default schedules timed; the results of those that NumPy has soon are compared too."""
     target, cases = tw.Target.from_device(dev), CODE_CASES[::9] if small else CODE_CASES
     dev.runtime.set_stream(dev.runtime.create_timing_stream())
-    clock = gpu.Clock(dev.runtime)
+    clock = Clock(dev.runtime)
 
     def row(n: int) -> Found:
         case = cases[n]
         built, args = _built(case, case.small if small else case.size, target)
         inputs, arrays = _arrays(case, args, dev)
-        run = built.prepare(*arrays)
-        times = 1 if small else clock.burst(run)
-        best = min(clock.seconds(run, times) for _ in range(_SMALL_ROUNDS if small else 3))
+        runs = prepared(built, arrays)
+        if small:
+            best = clock.seconds(runs(1), 1)
+        else:
+            timer = clock.timer(runs)
+            best = min(timer() for _ in range(3))
         work, unit = _work(case, args)
         found = {"kernel": case.name, "seconds": best, "unit": unit, "right": True}
         if not case.product or work <= _COMPARED:
