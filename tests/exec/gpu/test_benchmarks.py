@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from benchmarks import gpu, gpu_blas, gpu_clock
+from benchmarks import gpu, gpu_blas, gpu_clock, gpu_rates
 from benchmarks.gpu_cases import BY_NAME
 from benchmarks.gpu_static import Static, compiled, launch_bounds, resident, row, table
 from tests.stub_cuda import installed
@@ -260,6 +260,46 @@ def test_a_cublas_that_does_not_start_is_left_out(monkeypatch: pytest.MonkeyPatc
     stream = SimpleNamespace(handle=0, runtime=None)
     monkeypatch.setattr(gpu_blas, "_libraries", lambda: iter([Refusing(), _Columns()]))
     assert gpu_blas.find(stream).name == "cuBLAS 120000"
+
+
+def _device(compute: str, processors: int, mhz: int, bandwidth: float) -> Any:
+    limits = SimpleNamespace(
+        compute_version=compute, multi_processor_count=processors, max_clock_rate=mhz * 1000,
+        memory_bandwidth=bandwidth,
+    )  # fmt: skip
+    return SimpleNamespace(kind="cuda", limits=limits)
+
+
+def test_what_devices_have_by_their_data_sheets() -> None:
+    a100 = gpu_rates.rates(_device("8.0", 108, 1410, 1.555e12))
+    assert a100["tensor"] == pytest.approx(312e12, rel=2e-3) == a100["mma"]
+    assert a100["float32"] == pytest.approx(19.5e12, rel=2e-3)
+    h100 = gpu_rates.rates(_device("9.0", 132, 1830, 3.35e12))
+    assert h100["tensor"] == pytest.approx(989e12, rel=2e-3)
+    assert h100["float32"] == pytest.approx(61.8e12, rel=2e-3)
+    assert gpu_rates.units_of("9.9") == gpu_rates.units_of("9.0")
+    assert gpu_rates.units_of("13.0") == gpu_rates.units_of("12.0")
+    with installed("sm_80"):
+        assert gpu_rates.rates(tw.cuda(0).runtime)["memory"] == pytest.approx(1.555e12, rel=1e-3)
+
+
+def test_every_device_has_its_bars() -> None:
+    ampere, hopper = (gpu_rates.rates(_device(c, 100, 1500, 2e12)) for c in ("8.0", "9.0"))
+    mma, wgmma = BY_NAME["matmul_f16_mma"], BY_NAME["matmul_f16_wgmma"]
+    assert mma.bar_on(ampere) == mma.bar
+    assert mma.bar_on(hopper) == pytest.approx(0.62 * mma.bar, rel=1e-3)
+    assert wgmma.bar_on(hopper) == wgmma.bar and mma.bar_on({}) == mma.bar
+    assert BY_NAME["row_sum"].estimate(hopper) == pytest.approx(1700)
+    assert mma.estimate({}) == 0.0
+
+
+def test_without_cublas_a_bar_is_of_what_the_device_has() -> None:
+    case = replace(BY_NAME["matmul_f32"], size=BY_NAME["matmul_f32"].small)
+    with installed("sm_80"):
+        found = gpu.measure(case, tw.cuda(0), None, 1)
+        wanted = 0.85 * 40 * 1.5e9 * 128 / 1e9
+    assert found["share"] == pytest.approx(100 * found["rate"] / wanted)
+    assert found["met"] is False and found["beside"] == "85% of what the device has at most"
 
 
 def test_which_kernels_an_architecture_runs() -> None:

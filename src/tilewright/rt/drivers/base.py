@@ -137,6 +137,7 @@ class Limits:
     vector_bytes: int = 16
     unified_memory: bool = False
     max_shared_memory_opt_in: int = 0  # of launches that ask for it
+    memory_bandwidth: int = 0  # bytes a second, at most
     extensions: frozenset[str] = field(default_factory=frozenset)
 
 

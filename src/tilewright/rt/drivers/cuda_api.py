@@ -223,6 +223,8 @@ def device_limits(api: Api, device: Any) -> Limits:
         l2_cache_size_bytes=ask("L2_CACHE_SIZE"),
         total_global_memory=memory,
         max_allocation=memory,
+        # two transfers a cycle, whose kHz and bits are asked for
+        memory_bandwidth=ask("MEMORY_CLOCK_RATE") * 250 * ask("GLOBAL_MEMORY_BUS_WIDTH"),
         api_version=f"{version // 1000}.{version % 1000 // 10}",
         driver_version=f"{version // 1000}.{version % 1000 // 10}",
         platform="NVIDIA CUDA",
