@@ -315,6 +315,7 @@ _REPORT = re.compile(
     r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads",
     re.S,
 )
+_LOSS = re.compile(r"\((C\d+)\) Potential Performance Loss: (.*?) in (?:the )?function '(\w+)'")
 _REGCOUNT, _FRAME_SIZE = 0x2F, 0x11
 _RESERVED_SHARED = 1024  # bytes of a block that the system keeps for itself
 
@@ -339,6 +340,17 @@ def resource_usage(cubin: bytes, log: str = "") -> dict[str, KernelUsage]:
             count, shared, frames.get(kernel, 0), *spills.get(kernel, (0, 0))
         )
     return usage
+
+
+def performance_losses(log: str) -> list[tuple[str, str]]:
+    """What ptxas says in the log of `compile_cuda(..., "cubin")` that makes code slow, as products
+    of warp groups that wait for each other (C7510 and those after): kernels, and its words."""
+    return [(m[3], f"{m[1]}: {m[2]}") for m in _LOSS.finditer(log)]
+
+
+def commented(sass: str, log: str) -> str:
+    """SASS below what ptxas said of its speed."""
+    return "".join(f"// {name}: {text}\n" for name, text in performance_losses(log)) + sass
 
 
 def _elf_sections(image: bytes) -> list[tuple[str, bytes, int, int]]:
