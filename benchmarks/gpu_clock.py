@@ -7,12 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.rt.device_module import prepare_sequence
-from tilewright.rt.timing import PIECE
+from tilewright.rt.timing import PIECE, SHORT
 
 Launch = Callable[[], Any]
 Runs = Callable[[int], Launch]
 """So many runs as one launch."""
-SHORT = 50e-6  # seconds of a run below which its launch counts
 _BURST = 0.02  # seconds that one measurement takes at least
 
 

@@ -20,6 +20,8 @@ from .function import Function
 
 PIECE = 20
 """Runs that one launch makes, where a device has graphs."""
+SHORT = 50e-6
+"""Seconds of a run on a device below which the time of one by itself is that of its launch."""
 _MAX_NUMBER = 1 << 24
 _Clock = Callable[[int], float]
 

@@ -1,19 +1,26 @@
-"""Contexts, captures and copies of several threads and devices, on a stub of the CUDA driver."""
+"""Contexts, captures and copies of several threads and devices, and workers whose device is lost:
+on a stub of the CUDA driver."""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tilewright as tw
-from tests.exec.gpu.kit import problem
+from tests.exec.gpu.kit import bind_flat, problem
 from tests.narrow import as_a, some
 from tests.stub_cuda import StubCuda, installed
+from tilewright import te
 from tilewright.base.tensor_map import TensorMap
+from tilewright.measure.program import describe
+from tilewright.measure.result import MeasureErrorNo
+from tilewright.measure.worker import Worker
 from tilewright.rt.device_array import DeviceArray
 from tilewright.rt.drivers.cuda import CudaRuntime
 from tilewright.rt.drivers.cuda_stream import CudaStream
@@ -124,3 +131,43 @@ def test_a_graph_is_launched_by_one_thread_at_a_time() -> None:
         for t in threads:
             t.join()
         assert together == [1] and not stub.violations
+
+
+class _Ended(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_worker_whose_device_is_lost_ends(lost: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else all candidates that it is given later fail with the fault of one."""
+    statuses: list[int] = []
+
+    def ended(status: int) -> None:
+        statuses.append(status)
+        raise _Ended
+
+    a = te.placeholder((64,), "float32", "A")
+    b = te.compute((64,), lambda i: a[i] * 2.0, name="B")
+    s = te.create_schedule(b.op)
+    bind_flat(s, b, 64)
+    with installed("sm_80") as stub:
+        worker = Worker()
+        program = describe(s, [a, b], tw.Target.from_device(CUDA))
+        assert "error" not in worker.answer({"op": "build", "id": 1, "program": program})
+
+        def fails(*args: Any) -> Any:
+            if lost:
+                stub.fault = stub.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
+            return (stub.CUresult.CUDA_ERROR_INVALID_VALUE,)
+
+        vars(stub)["cuLaunchKernel"] = fails
+        monkeypatch.setattr(os, "_exit", ended)
+        how = {"number": 1, "repeat": 1, "min_repeat_ms": 0, "cooldown_ms": 0, "flush_bytes": 0}
+        request = {"op": "run", "id": 1, "best": None, "check": False, **how}
+        if lost:
+            with pytest.raises(_Ended):
+                worker.answer(request)
+        else:
+            assert worker.answer(request)["error"] == MeasureErrorNo.RUNTIME_DEVICE
+        assert statuses == ([3] if lost else [])
+        stub.fault = None
