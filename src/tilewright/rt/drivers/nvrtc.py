@@ -89,11 +89,11 @@ def compile_cuda(
     if made_with is None or not (_nvrtc() if which == "nvrtc" else _nvcc()):
         raise TargetError(_INSTALL)
     made = made_with(source, arch, kind, options)
-    if kind == "cubin":
+    if kind == "cubin" and _spilled(made[1]):
         roomy = _for_fewer_blocks(source, *made)
         if roomy != source:
             other = made_with(roomy, arch, kind, options)
-            return min(made, other, key=lambda x: _spilled(resource_usage(*x)))
+            return min(made, other, key=lambda x: _spilled(x[1]))
     return made
 
 
@@ -112,12 +112,12 @@ def _for_fewer_blocks(source: str, cubin: bytes, log: str) -> str:
         return f"__launch_bounds__({threads}, {max(1, blocks // 2)}) {m[2]}("
 
     usage = resource_usage(cubin, log)
-    return _BOUNDS.sub(bounds, source) if _spilled(usage) else source
+    return _BOUNDS.sub(bounds, source)
 
 
-def _spilled(usage: dict[str, KernelUsage]) -> int:
+def _spilled(log: str) -> int:
     """Bytes, of all kernels."""
-    return sum(x.spill_stores + x.spill_loads for x in usage.values())
+    return sum(int(m[3]) + int(m[4]) for m in _REPORT.finditer(log))
 
 
 # -- NVRTC
