@@ -6,20 +6,23 @@ import ctypes
 import ctypes.util
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-Launch = Callable[[], None]
+from benchmarks.gpu_clock import Launch, Runs, repeated
 
 _NORMAL, _HALF, _SINGLE, _COMPUTE_SINGLE, _DEFAULT = 0, 2, 0, 68, -1
 
 
 def find(stream: Any) -> Any:
-    """Something with `product(kind, a, b, c)`, or None where there is no cuBLAS."""
-    library = _library()
-    if library is not None:
-        return Cublas(library, stream)
+    """Something whose `product(kind, a, b, c)` gives runs; None where there is no cuBLAS."""
+    for library in _libraries():
+        try:
+            return Cublas(library, stream)
+        except RuntimeError:  # of another CUDA than the driver's
+            continue
     try:
         torch = importlib.import_module("torch")
     except ImportError:
@@ -27,7 +30,7 @@ def find(stream: Any) -> Any:
     return TorchBlas(torch, stream) if torch.cuda.is_available() else None
 
 
-def _library() -> Any:
+def _libraries() -> Iterator[Any]:
     names = [f"libcublas.so.{v}" for v in (13, 12, 11)] + ["libcublas.so"]
     found = ctypes.util.find_library("cublas")
     places = [*([found] if found else []), *names]
@@ -37,11 +40,8 @@ def _library() -> Any:
     for folder in (Path("/usr/local/cuda/lib64"), Path("/usr/local/cuda/lib")):
         places += [str(folder / n) for n in names]
     for place in places:
-        try:
-            return ctypes.CDLL(place)
-        except OSError:
-            continue
-    return None
+        with suppress(OSError):
+            yield ctypes.CDLL(place)
 
 
 class Cublas:
@@ -51,9 +51,11 @@ class Cublas:
 
     def __init__(self, library: Any, stream: Any) -> None:
         self.library = library
+        self.runtime = stream.runtime
+        self.stream = stream
         self.handle = ctypes.c_void_p()
         self._call("cublasCreate_v2", ctypes.byref(self.handle))
-        self._call("cublasSetStream_v2", self.handle, ctypes.c_void_p(int(stream.handle)))
+        self._go_to(stream)
         number = ctypes.c_int()
         self._call("cublasGetVersion_v2", self.handle, ctypes.byref(number))
         self.name = f"cuBLAS {number.value}"
@@ -63,7 +65,11 @@ class Cublas:
         if status:
             raise RuntimeError(f"{name} failed with status {status}")
 
-    def product(self, kind: str, a: Any, b: Any, c: Any) -> Launch:
+    def _go_to(self, stream: Any) -> None:
+        self._call("cublasSetStream_v2", self.handle, ctypes.c_void_p(int(stream.handle)))
+        self.stream = stream
+
+    def product(self, kind: str, a: Any, b: Any, c: Any) -> Runs:
         """C = A B for row-major arrays: by columns, as cuBLAS has it, C^T = B^T A^T. `kind` is
         the type of A and B; sums and C are float32, without tf32."""
         (n, depth), m = a.shape, b.shape[1]
@@ -74,10 +80,12 @@ class Cublas:
         operands = (ctypes.byref(one), address[1], x, m, address[0], x, depth)
         result = (ctypes.byref(zero), address[2], _SINGLE, m, _COMPUTE_SINGLE, _DEFAULT)
 
-        def launch() -> None:
+        def work(stream: Any) -> None:
+            if stream is not self.stream:
+                self._go_to(stream)
             self._call("cublasGemmEx", *sizes, *operands, *result)
 
-        return launch
+        return repeated(self.runtime, work)
 
 
 class TorchBlas:
@@ -89,7 +97,7 @@ class TorchBlas:
         self.name = f"cuBLAS by PyTorch {torch.__version__}"
         torch.backends.cuda.matmul.allow_tf32 = False
 
-    def product(self, kind: str, a: Any, b: Any, c: Any) -> Launch:
+    def product(self, kind: str, a: Any, b: Any, c: Any) -> Runs:
         torch = self.torch
         x, y, z = (torch.from_dlpack(array) for array in (a, b, c))
         if kind == "float16":
@@ -99,7 +107,22 @@ class TorchBlas:
             with torch.cuda.stream(self.stream):
                 torch.mm(x, y, out=z)
 
-        return launch
+        def runs(number: int) -> Launch:
+            if number == 1:
+                return launch
+            launch()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                for _ in range(number):
+                    torch.mm(x, y, out=z)
+
+            def replay() -> None:
+                with torch.cuda.stream(self.stream):
+                    graph.replay()
+
+            return replay
+
+        return runs
 
 
 def _address(array: Any) -> int:

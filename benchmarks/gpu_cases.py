@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from benchmarks import gpu_kernels as kernels
+from benchmarks.gpu_rates import REACHED
 
 Array = np.ndarray[Any, Any]
 
@@ -19,7 +20,8 @@ class Case:
 
     `program(*size)` gives the schedule; `size` is what is timed, `small` what simt checks.
     `reference`: the output in NumPy, within `tolerance`. `work(*size)`: bytes moved (beside "copy")
-    or operations; `beside`: what the rate is compared with; `bar`: the share to reach, in percent.
+    or operations; `beside`: what the rate is compared with; `bar`: the share to reach, in percent,
+    where `unit`, of gpu_rates.py, is the fastest that a device has for it.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Case:
     beside: str
     bar: float
     work: Callable[..., float]
+    unit: str
     least: int = 75  # the oldest architecture that has what it uses
     only: str = ""  # the one that has it, where there is but one
 
@@ -39,6 +42,22 @@ class Case:
         if self.only:
             return arch == self.only
         return int("".join(c for c in arch[3:] if c.isdigit())) >= self.least
+
+    @property
+    def peer_unit(self) -> str:
+        """What a copy, or cuBLAS, does the same with."""
+        return "tensor" if self.unit == "mma" else self.unit
+
+    def bar_on(self, most: Mapping[str, float]) -> float:
+        """The share to reach on a device, by its rates: of units that are slower than its fastest
+        so much less."""
+        peer = most.get(self.peer_unit, 0.0)
+        return self.bar * most[self.unit] / peer if peer else self.bar
+
+    def estimate(self, most: Mapping[str, float]) -> float:
+        """What a copy, or cuBLAS, would reach there, in GB/s or GFLOP/s; 0 where that is not
+        known."""
+        return most.get(self.peer_unit, 0.0) * REACHED / 1e9
 
     def inputs(self, args: list[Any], seed: int = 0) -> list[Array]:
         """Numbers from -1 to 1 for all arguments but the last."""
@@ -74,6 +93,7 @@ CASES = (
         "copy",
         90.0,
         lambda n: 12.0 * n,
+        "memory",
     ),
     Case(
         "row_sum",
@@ -85,6 +105,7 @@ CASES = (
         "copy",
         85.0,
         lambda n, m: 4.0 * n * (m + 1),
+        "memory",
     ),
     Case(
         "transpose",
@@ -96,6 +117,7 @@ CASES = (
         "copy",
         80.0,
         lambda n, m: 8.0 * n * m,
+        "memory",
     ),
     Case(
         "transpose_tall",
@@ -107,6 +129,7 @@ CASES = (
         "copy",
         80.0,
         lambda n, m: 8.0 * n * m,
+        "memory",
     ),
     Case(
         "matmul_f32",
@@ -118,6 +141,7 @@ CASES = (
         "float32",
         80.0,
         _product_work,
+        "float32",
     ),
     Case(
         "matmul_f16",
@@ -129,6 +153,7 @@ CASES = (
         "float16",
         60.0,
         _product_work,
+        "mma",
     ),
     Case(
         "matmul_f16_mma",
@@ -140,6 +165,7 @@ CASES = (
         "float16",
         60.0,
         _product_work,
+        "mma",
         80,
     ),
     Case(
@@ -152,6 +178,7 @@ CASES = (
         "float16",
         60.0,
         _product_work,
+        "tensor",
         90,
         "sm_90a",
     ),

@@ -16,6 +16,8 @@ schedule in simt against NumPy, and says of each criterion whether it holds:
     tensor   products of types that tensor cores take are made by them (instructions)
     share    80 percent of a product's arithmetic in its hottest loop are FFMA or instructions of
              tensor cores; where no loop is left, of all between the first and the last of them
+    waits    products of warp groups (sm_90a) do not wait for each other: how often ptxas says that
+             it makes them (C7510 and those after)
 
 With --results what is in the file is kept and the rest added. Needs NVRTC and nvdisasm.
 """
@@ -42,7 +44,7 @@ from benchmarks.gpu_static import Static, compiled
 from tilewright.base.dtype import parse
 
 ARCHS = ("sm_80", "sm_90")
-CRITERIA = ("spills", "wide", "async", "banks", "tensor", "share")
+CRITERIA = ("spills", "wide", "async", "banks", "tensor", "share", "waits")
 MOST_TURNS = 1.1
 LEAST_SHARE = 80.0
 LEAST_WIDE = 50.0  # of the instructions: edges and single results are narrow
@@ -79,6 +81,7 @@ def measure(case: CodeCase, arch: str) -> dict[str, Any]:
         "banks": _banks(case, target),
         "tensor": _tensor(case, main),
         "share": _share(case, main),
+        "waits": _waits(kernels),
     }
     row["criteria"] = {k: None if v is None else list(v) for k, v in verdicts.items()}
     row["misses"] = [k for k, v in verdicts.items() if v is not None and not v[1]]
@@ -188,6 +191,13 @@ def _share(case: CodeCase, main: Static) -> Verdict:
     return round(share, 1), share >= LEAST_SHARE
 
 
+def _waits(kernels: Sequence[Static]) -> Verdict:
+    if not any(s.count(name) for s in kernels for name in ("HGMMA", "IGMMA", "QGMMA")):
+        return None
+    found = sum(s.losses for s in kernels)
+    return found, found == 0
+
+
 def tensor_instructions(s: Static) -> int:
     """Of tensor cores, in the whole kernel."""
     return sum(s.count(name) for name in _TENSOR)
@@ -217,7 +227,9 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for r in rows:
         if "error" in r:
-            lines.append(f"| {r['kernel']} | {r['arch']} | error: {r['error']} |" + " |" * 7)
+            lines.append(
+                f"| {r['kernel']} | {r['arch']} | error: {r['error']} |" + " |" * (len(head) - 3)
+            )
             continue
         cells = [cell(r["criteria"][c]) for c in CRITERIA]
         numbers = [str(r["registers"]), str(r["blocks"])]

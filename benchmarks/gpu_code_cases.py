@@ -193,7 +193,7 @@ def _convolutions() -> list[CodeCase]:
 def convolved(x: Array, w: Array, pad: int) -> Array:
     x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
     windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], (2, 3))
-    return np.einsum("nchwyx,fcyx->nfhw", windows, w)
+    return np.einsum("nchwyx,fcyx->nfhw", windows, w, optimize=True)
 
 
 def _depthwise(x: Array, w: Array) -> Array:

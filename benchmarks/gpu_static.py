@@ -36,7 +36,8 @@ class Static:
     `everything`: its instructions by name; `loop`: those of the loop with the most arithmetic
     (empty where the kernel has no loop); `products`: those from the first to the last one that
     multiplies and adds (see `_products`); `shared` (static and dynamic), `stack`: bytes; `spills`:
-    bytes stored and loaded; `blocks`: that one multiprocessor holds at once.
+    bytes stored and loaded; `blocks`: that one multiprocessor holds at once; `losses`: how often
+    ptxas says that it makes code which is slow, as products that wait for each other.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Static:
     everything: Counter[str]
     loop: Counter[str]
     products: Counter[str]
+    losses: int = 0
 
     @property
     def occupancy(self) -> float:
@@ -104,6 +106,7 @@ def compiled_module(module: Any, image: bytes, log: str, arch: str) -> list[Stat
                 _count(lines),
                 _hot_loop(lines),
                 _products(lines),
+                sum(kernel == name for kernel, _ in nvrtc.performance_losses(log)),
             )
         )
     return found

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import tilewright as tvm
 from tests.graph.single import node_model
 from tilewright import te
+from tilewright.cli import inspect
 from tilewright.cli.main import main
 from tilewright.rt.drivers import nvrtc
 
@@ -132,3 +133,22 @@ def test_a_network_with_instructions_of_a_cpu(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     sources = [unit["stages"].get("source", "") for unit in json.loads(done.stdout)]
     assert any("vpdpbusd" in text for text in sources)
+
+
+def test_what_makes_a_kernel_slow_stands_above_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ptxas says it: of products of warp groups that wait for each other."""
+    text = "Potential Performance Loss: wgmma.mma_async instructions are serialized due to a branch"
+    log = f"ptxas info    : (C7510) {text} in the function 'f'\n" * 2
+    usage = {n: nvrtc.KernelUsage(32, 0, 0) for n in "fg"}
+    for name, value in (
+        ("compile_cuda", (b"", log)),
+        ("resource_usage", usage),
+        ("disassemble", "SASS\n"),
+    ):
+        monkeypatch.setattr(nvrtc, name, lambda *_, value=value: value)
+    unit = inspect.Unit("module")
+    inspect._add_cuda(unit, "", "sm_90a")
+    said = "// f: C7510: wgmma.mma_async instructions are serialized due to a branch\n"
+    assert unit.texts["asm"] == 2 * said + "SASS\n"
+    assert unit.figures["f"]["performance_losses"] == 2
+    assert "performance_losses" not in unit.figures["g"]

@@ -30,8 +30,6 @@ class StubCuda(CodeCalls, State):
     CUtensorMapSwizzle = names.CUtensorMapSwizzle
     CUtensorMapL2promotion = names.CUtensorMapL2promotion
     CUtensorMapFloatOOBfill = names.CUtensorMapFloatOOBfill
-    cuuint64_t = names.cuuint64_t
-    cuuint32_t = names.cuuint32_t
     CUDA_VERSION = 13000
 
     def __init__(self, arch: str = "sm_80", devices: int = 1, total: int = 1 << 28) -> None:

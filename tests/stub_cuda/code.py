@@ -171,7 +171,8 @@ class CodeCalls(MapCalls):
 
     def _values(self, f: Function, params: Any) -> list[Any]:
         dtypes = f.code.params
-        if len(dtypes) * 8 > self.arch.parameter_bytes:
+        taken = sum(256 if d == "map" else 8 for d in dtypes)  # a map is aligned to 128
+        if taken > self.arch.parameter_bytes:
             raise Refused("INVALID_VALUE", f"{len(dtypes)} parameters are too many")
         if not dtypes:
             return []
@@ -240,6 +241,12 @@ class CodeCalls(MapCalls):
 
     def _cuGraphDestroy(self, graph: Any) -> None:
         self.take("graph", graph)
+
+    def _cuGraphUpload(self, ready: Any, stream: Any) -> None:
+        self.get("exec", ready)
+        found = self.stream(stream)
+        if found is not None and found.capture is not None:
+            raise Refused("STREAM_CAPTURE_UNSUPPORTED", "a graph is uploaded in a captured stream")
 
     def _cuGraphLaunch(self, ready: Any, stream: Any) -> None:
         for work in self.get("exec", ready):

@@ -43,6 +43,8 @@ class Arch:
             "MAX_REGISTERS_PER_BLOCK": self.registers,
             "MULTIPROCESSOR_COUNT": 40,
             "CLOCK_RATE": 1_500_000,
+            "MEMORY_CLOCK_RATE": 1_215_000,
+            "GLOBAL_MEMORY_BUS_WIDTH": 5120,
             "COMPUTE_CAPABILITY_MAJOR": major,
             "COMPUTE_CAPABILITY_MINOR": minor,
             "L2_CACHE_SIZE": 4 << 20,

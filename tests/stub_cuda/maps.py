@@ -11,7 +11,13 @@ from tests.stub_cuda.state import Refused, State
 from tilewright.base.tensor_map import TensorMap
 
 _MARK = b"a tensor map of the stub's"
-_BYTES, _ALIGN = 128, 64
+_BYTES, _ALIGN = 128, 128
+_SINCE = 12000  # CUDA's version
+_ENCODE = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p,
+    *[ctypes.POINTER(ctypes.c_uint64)] * 2, *[ctypes.POINTER(ctypes.c_uint32)] * 2,
+    *[ctypes.c_int] * 4,
+)  # fmt: skip
 _ITEM = {
     "UINT8": 1,
     "UINT16": 2,
@@ -25,14 +31,14 @@ _SPAN = {0: 0, 1: 32, 2: 64, 3: 128}
 
 
 class CUtensorMap:
-    """The 128 bytes of a map, which name it."""
+    """As cuda-bindings make it: 128 bytes in an object of Python's, aligned to 16 alone."""
 
-    def __init__(self, number: int) -> None:
-        text = _MARK + number.to_bytes(8, "little")
-        self._raw = ctypes.create_string_buffer(text.ljust(_BYTES, b"\0"), _BYTES)
+    def __init__(self) -> None:
+        self._raw = ctypes.create_string_buffer(_BYTES + 2 * _ALIGN)
 
     def getPtr(self) -> int:
-        return ctypes.addressof(self._raw)
+        start = ctypes.addressof(self._raw)
+        return start + -start % _ALIGN + 16
 
 
 def _require(holds: bool, why: str) -> None:
@@ -42,28 +48,52 @@ def _require(holds: bool, why: str) -> None:
 
 class MapCalls(State):
     arch: Any
+    version: int
+    _entry: Any = None
 
-    def _cuTensorMapEncodeTiled(
-        self, kind: Any, rank: Any, address: Any, dims: Any, strides: Any, box: Any, steps: Any,
-        interleave: Any, swizzle: Any, promotion: Any, fill: Any,
-    ) -> CUtensorMap:  # fmt: skip
+    def _cuGetProcAddress(self, symbol: Any, version: Any, flags: Any) -> tuple[int, int]:
+        if not isinstance(symbol, bytes) or flags not in (0, 1, 2):
+            raise Refused("INVALID_VALUE", f"the address of {symbol!r}, flags {flags!r}")
+        if self.number(version, "the version of CUDA", 1) > self.version:
+            raise Refused("INVALID_VALUE")
+        known = symbol == b"cuTensorMapEncodeTiled" and version >= _SINCE
+        return (self.entry() if known else 0), int(not known)
+
+    def entry(self) -> int:
+        """Where C code, and ctypes, call cuTensorMapEncodeTiled."""
+        if self._entry is None:
+            self._entry = _ENCODE(self._encode_called)
+        return ctypes.cast(self._entry, ctypes.c_void_p).value or 0
+
+    def _encode_called(self, to: int, kind: int, rank: int, *rest: Any) -> int:
+        address, *lists = rest[:5]
+        lengths = (rank, rank - 1, rank, rank) if 1 <= rank <= 5 else (0,) * 4
+        given = [tuple(values[:n]) for values, n in zip(lists, lengths)]
+        return int(self.cuTensorMapEncodeTiled(to, kind, rank, address, *given, *rest[5:])[0])
+
+    def _cuTensorMapEncodeTiled(self, *args: Any) -> None:
+        """As C has it; the binding's own form, without the first, writes into an object of its."""
+        if len(args) == 11:
+            args = (CUtensorMap().getPtr(), *args)
+        self._encode(*args)
+
+    def _encode(
+        self, to: Any, kind: Any, rank: Any, address: Any, dims: Any, strides: Any, box: Any,
+        steps: Any, interleave: Any, swizzle: Any, promotion: Any, fill: Any,
+    ) -> None:  # fmt: skip
+        _ = self.device
         _require(self.arch.capability >= (9, 0), f"{self.arch.name} has no tensor maps")
+        _require(to % _ALIGN == 0, f"the map is to be at {to:#x}, no multiple of {_ALIGN}")
         for value, of in (
             (kind, names.CUtensorMapDataType), (interleave, names.CUtensorMapInterleave),
             (swizzle, names.CUtensorMapSwizzle), (promotion, names.CUtensorMapL2promotion),
             (fill, names.CUtensorMapFloatOOBfill),
         ):  # fmt: skip
-            _require(isinstance(value, of), f"{value!r} is no {of.__name__}")
+            _require(value in list(of), f"{value!r} is no {of.__name__}")
         _require(1 <= rank <= 5, f"a rank of {rank}")
-        for given, kind_of, count in (
-            (dims, names.cuuint64_t, rank), (strides, names.cuuint64_t, rank - 1),
-            (box, names.cuuint32_t, rank), (steps, names.cuuint32_t, rank),
-        ):  # fmt: skip
-            fits = len(given) == count and all(isinstance(x, kind_of) for x in given)
-            _require(fits, f"{given!r} is no list of {count} {kind_of.__name__}")
         plain = interleave == names.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE
         _require(plain, "the stub knows no interleaved layouts")
-        name = kind.name.removeprefix("CU_TENSOR_MAP_DATA_TYPE_")
+        name = names.CUtensorMapDataType(kind).name.removeprefix("CU_TENSOR_MAP_DATA_TYPE_")
         item = _ITEM.get(name, 4)
         start = self.number(address, "the address", 1)
         _require(start % 16 == 0, f"the address {start:#x} is no multiple of 16")
@@ -84,7 +114,7 @@ class MapCalls(State):
         described = TensorMap(name.lower(), tuple(dims), tuple(strides), tuple(box), span)
         self.last += 8
         self.maps[self.last] = (start, last, described)
-        return CUtensorMap(self.last)
+        ctypes.memmove(to, (_MARK + self.last.to_bytes(8, "little")).ljust(_BYTES, b"\0"), _BYTES)
 
     def map_argument(self, place: int, raw: bytes) -> tuple[int, int, TensorMap]:
         """The map whose bytes a launch finds at a place: its array, and how it is seen."""

@@ -103,14 +103,6 @@ class CUtensorMapFloatOOBfill(enum.IntEnum):
     CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA = 1
 
 
-class cuuint64_t(int):
-    pass
-
-
-class cuuint32_t(int):
-    pass
-
-
 RESULTS = {
     "cuInit": 0, "cuDriverGetVersion": 1, "cuDeviceGetCount": 1, "cuDeviceGet": 1,
     "cuDeviceGetName": 1, "cuDeviceTotalMem": 1, "cuDeviceGetAttribute": 1,
@@ -123,7 +115,7 @@ RESULTS = {
     "cuEventSynchronize": 0, "cuEventElapsedTime": 1, "cuModuleLoadData": 1, "cuModuleUnload": 0,
     "cuModuleGetFunction": 1, "cuFuncGetAttribute": 1, "cuFuncSetAttribute": 0,
     "cuOccupancyMaxActiveBlocksPerMultiprocessor": 1, "cuLaunchKernel": 0, "cuGraphInstantiate": 1,
-    "cuGraphDestroy": 0, "cuGraphLaunch": 0, "cuGraphExecDestroy": 0, "cuGetErrorString": 1,
-    "cuTensorMapEncodeTiled": 1,
+    "cuGraphDestroy": 0, "cuGraphUpload": 0, "cuGraphLaunch": 0, "cuGraphExecDestroy": 0,
+    "cuGetErrorString": 1, "cuTensorMapEncodeTiled": 0, "cuGetProcAddress": 2,
 }  # fmt: skip
 """How many results a function has behind its status."""

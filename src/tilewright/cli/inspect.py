@@ -216,7 +216,11 @@ def _add_cuda(unit: Unit, source: str, arch: str) -> None:
             "spill_store_bytes": use.spill_stores,
             "spill_load_bytes": use.spill_loads,
         }
+    for name, _ in nvrtc.performance_losses(log):
+        unit.figures[name]["performance_losses"] = 1 + unit.figures[name].get(
+            "performance_losses", 0
+        )
     try:
-        unit.texts["asm"] = nvrtc.disassemble(cubin)
+        unit.texts["asm"] = nvrtc.commented(nvrtc.disassemble(cubin), log)
     except TargetError:
         unit.texts["asm"] = nvrtc.compile_cuda(source, arch, "ptx")[0].decode()

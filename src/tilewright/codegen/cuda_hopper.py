@@ -24,7 +24,7 @@ _TYPES = {"fp16": "f16", "float16": "f16", "bf16": "bf16", "bfloat16": "bf16"}
 _PIECE = 16  # bytes that copies count in
 _MOST_BYTES = (1 << 18) - 16  # that a field of 14 bits counts, in steps of 16
 
-MAP = "struct __align__(64) tw_tensor_map {\n  unsigned char bytes[128];\n};\n"
+MAP = "struct __align__(128) tw_tensor_map {\n  unsigned char bytes[128];\n};\n"
 
 
 def _guarded(feature: str, body: str) -> str:

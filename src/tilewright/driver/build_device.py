@@ -83,9 +83,14 @@ def build_device(module: IRModule, target: Target) -> Module:
 def _compiled_texts(code: DeviceCode) -> dict[str, str | Callable[[], str]]:
     """PTX and assembly, made when they are asked for, of the target's architecture."""
     arch = code.arch or _OLDEST
+
+    def sass() -> str:
+        cubin, log = nvrtc.compile_cuda(code.source, arch, "cubin")
+        return nvrtc.commented(nvrtc.disassemble(cubin), log)
+
     return {
         "ptx": lambda: nvrtc.compile_cuda(code.source, arch, "ptx")[0].decode(),
-        "sass": lambda: nvrtc.disassemble(nvrtc.compile_cuda(code.source, arch, "cubin")[0]),
+        "sass": sass,
     }
 
 

@@ -25,12 +25,15 @@ from typing import Any
 
 from ..base import config
 from ..base.errors import ArgumentError, CompileError, InternalError, TargetError, TilewrightError
+from ..rt.device import device
 from ..rt.module import Module
 from .program import Unfit, as_archive, construct
 from .protocol import Message
 from .result import MeasureErrorNo as No
 from .serve import limit_memory, serve
 from .timing import Bench, Wrong
+
+_LOST = 3  # the exit status of a worker whose device answers no more
 
 
 class Failed(Exception):
@@ -124,7 +127,23 @@ def _run(worker: Worker, request: Message) -> Message:
     except Wrong as error:
         raise Failed(No.WRONG_ANSWER, error) from error
     except (ArgumentError, TilewrightError, RuntimeError, MemoryError) as error:
+        if _is_lost(module.target.kind.name, int(request.get("device", 0))):
+            # every candidate after this one would fail: another worker takes them
+            print(error, file=sys.stderr, flush=True)
+            os._exit(_LOST)
         raise Failed(No.RUNTIME_DEVICE, error) from error
+
+
+def _is_lost(kind: str, index: int) -> bool:
+    """Whether a device answers no more, as after a kernel that left its arrays."""
+    dev = device(kind, index)
+    if kind not in ("cuda", "opencl") or not dev.exist:
+        return False
+    try:
+        dev.sync()
+    except TilewrightError:
+        return True
+    return False
 
 
 def _drop(worker: Worker, request: Message) -> Message:

@@ -310,7 +310,8 @@ def prepare_sequence(
     calls: Sequence[tuple[DeviceFunction, tuple[Any, ...]]],
 ) -> Callable[[], None]:
     """Bind the launches of several calls, which run one after another each time that the result is
-    called, as one graph where the device has graphs. All arguments are on one device."""
+    called, as one graph where the device has graphs. All arguments are on one device. They go to
+    the stream that is current now; where another is current later, the two wait for each other."""
     recorder: _Recorder | None = None
     for function, args in calls:
         launcher, slots, host = function._checked(args)
@@ -324,18 +325,18 @@ def prepare_sequence(
     graph = recorder.runtime.capture(recorder.repeat) if len(work) > 1 else None
     if graph is not None:
         work = [graph]
-    keep = (calls, recorder)
-    if len(work) == 1:
-        only = work[0]
+    runtime, stream = recorder.runtime, recorder.runtime.stream
 
-        def run_one(_keep: Any = keep) -> None:
-            only()
-
-        return run_one
-
-    def run(_keep: Any = keep) -> None:
+    def run(_keep: Any = (calls, recorder)) -> None:
+        current = runtime.stream
+        if current is not stream:
+            stream.wait(current.record())
+            current.flush()
         for launch in work:
             launch()
+        if current is not stream:
+            current.wait(stream.record())
+            stream.flush()
 
     return run
 

@@ -7,16 +7,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import repeat as times
+from itertools import chain, repeat
 from typing import Any
 
 from ..base.errors import TilewrightError
 from .adapt import device_of
 from .array import empty
 from .device_array import DeviceArray
+from .device_module import DeviceFunction, prepare_sequence
 from .drivers.base import Runtime
 from .function import Function
 
+PIECE = 20
+"""Runs that one launch makes, where a device has graphs."""
+SHORT = 50e-6
+"""Seconds of a run on a device below which the time of one by itself is that of its launch."""
 _MAX_NUMBER = 1 << 24
 _Clock = Callable[[int], float]
 
@@ -76,7 +81,8 @@ def evaluate(
     Where `number` runs take less than `min_repeat_ms`, `number` grows until they do not, at most
     `limit_zero_time_iterations` times. Before each repetition `setup` is called and a memory of
     `cache_flush_bytes` is written, so that the caches hold nothing of the arguments. On a device
-    the time is the device's own, between two events of one stream.
+    the time is the device's own, between two events of one stream; where it has graphs, twenty runs
+    are one launch of the host's.
     """
     if not (isinstance(number, int) and isinstance(repeat, int) and number > 0 and repeat > 0):
         raise TilewrightError(
@@ -140,7 +146,7 @@ def stopwatch(function: Function, args: Sequence[Any], flush_bytes: int) -> Iter
     try:
         raw = function.prepare_raw(*args)
         raw()
-        yield _device_clock(raw, runtime, flush_bytes)
+        yield _device_clock(function, args, raw, runtime, flush_bytes)
     finally:
         runtime.set_stream(before)
 
@@ -153,7 +159,7 @@ def _host_clock(function: Function, args: Sequence[Any], flush_bytes: int) -> _C
         if flush is not None:
             flush._array.fill(1)
         start = time.perf_counter()
-        for _ in times(None, number):
+        for _ in range(number):
             if status := raw():
                 raise function.failure(status)
         return time.perf_counter() - start
@@ -161,17 +167,35 @@ def _host_clock(function: Function, args: Sequence[Any], flush_bytes: int) -> _C
     return seconds
 
 
-def _device_clock(raw: Callable[[], int], runtime: Runtime, flush_bytes: int) -> _Clock:
+def _device_clock(
+    function: Function, args: Sequence[Any], raw: Callable[[], int], runtime: Runtime, flush: int
+) -> _Clock:
+    """Runs by twenties in one launch of the host's, where the device has graphs: a kernel of some
+    microseconds is done before the host has launched the next, and its time would be the host's."""
     stream = runtime.stream
-    flush = [runtime.alloc(flush_bytes) for _ in range(2 if flush_bytes > 0 else 0)]
+    cold = [runtime.alloc(flush) for _ in range(2 if flush > 0 else 0)]
+    pieces: dict[int, Callable[[], Any]] = {1: raw}
+
+    def runs(count: int) -> Callable[[], Any]:
+        if count not in pieces:
+            assert isinstance(function, DeviceFunction)
+            pieces[count] = prepare_sequence([(function, tuple(args))] * count)
+        return pieces[count]
+
+    def work(number: int) -> Iterator[Callable[[], Any]]:
+        if runtime.graphs and isinstance(function, DeviceFunction):
+            many, rest = divmod(number, PIECE)
+            return chain(repeat(runs(PIECE), many), [runs(rest)] if rest else [])
+        return repeat(raw, number)
 
     def seconds(number: int) -> float:
-        if flush:
-            runtime.copy(flush[0], 0, flush[1], 0, flush_bytes, stream)
+        launches = work(number)
         stream.sync()
+        if cold:  # while it is written the host launches what comes behind it
+            runtime.copy(cold[0], 0, cold[1], 0, flush, stream)
         start = stream.record(timing=True)
-        for _ in times(None, number):
-            raw()
+        for launch in launches:
+            launch()
         end = stream.record(timing=True)
         stream.flush()
         return end.seconds_since(start)

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from benchmarks import gpu, gpu_blas
+from benchmarks import gpu, gpu_blas, gpu_clock, gpu_rates
 from benchmarks.gpu_cases import BY_NAME
 from benchmarks.gpu_static import Static, compiled, launch_bounds, resident, row, table
+from tests.stub_cuda import installed
 from tilewright.rt.drivers import nvrtc
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -147,7 +148,7 @@ def test_says_that_there_is_no_gpu(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("name", ["row_sum", "transpose"])
 def test_measuring_is_the_same_on_every_device(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "_COPY_BYTES", 1 << 20)
-    monkeypatch.setattr(gpu, "_BURST", 1e-4)
+    monkeypatch.setattr(gpu_clock, "_BURST", 1e-4)
     case = replace(BY_NAME[name], size=BY_NAME[name].small)
     found = gpu.measure(case, tw.opencl(0), None, 3)
     assert len(found["rounds"]) == len(found["peer_rounds"]) == 3
@@ -202,11 +203,103 @@ def test_what_cublas_is_asked_for(kind: str) -> None:
         SimpleNamespace(shape=x.shape, __cuda_array_interface__={"data": (x.ctypes.data, False)})
         for x in arrays
     ]
-    blas = gpu_blas.Cublas(_Columns(), SimpleNamespace(handle=0))
-    blas.product(kind, *faces)()
+    stream = SimpleNamespace(handle=0)
+    stream.runtime = SimpleNamespace(stream=stream)
+    blas = gpu_blas.Cublas(_Columns(), stream)
+    blas.product(kind, *faces)(1)()
     assert blas.name == "cuBLAS 120000"
     a, b, c = (x.astype("float32") for x in arrays)
     np.testing.assert_allclose(c, a @ b, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("seconds", "number"), [(49e-6, 20), (51e-6, 1)])
+def test_short_runs_are_timed_by_twenties(
+    seconds: float, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+
+    def runs(number: int) -> Any:
+        made.append(number)
+        return lambda: None
+
+    monkeypatch.setattr(gpu_clock.Clock, "seconds", lambda self, work, times: seconds * made[-1])
+    clock = gpu_clock.Clock(SimpleNamespace(stream=None))
+    assert clock.timer(runs)() == pytest.approx(seconds)
+    assert made[-1] == number
+
+
+def test_runs_of_ours_and_of_others_are_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "_COPY_BYTES", 1 << 20)
+    case = replace(BY_NAME["row_sum"], size=BY_NAME["row_sum"].small)
+    with installed("sm_80") as stub:
+        dev = tw.cuda(0)
+        built, args = gpu.build(case, tw.Target.from_device(dev))
+        arrays = [tw.nd.empty([int(d) for d in a.shape], a.dtype, dev) for a in args]
+        for x in arrays:
+            x.copyfrom(np.ones(x.shape, x.dtype))
+        copy, _ = gpu._copy(dev.runtime)
+        for runs in (gpu_clock.prepared(built, arrays), copy):
+            start = len(stub.calls)
+            launch = runs(20)
+            launch()
+            names = [c[0] for c in stub.calls[start:]]
+            assert names.count("cuGraphLaunch") == 1
+            works = names.count("cuLaunchKernel") + names.count("cuMemcpyDtoDAsync")
+            assert works == 20, "all are captured"
+        del copy, runs, launch, arrays, built
+        assert not stub.violations
+
+
+def test_a_cublas_that_does_not_start_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of another CUDA than the driver's."""
+
+    class Refusing(_Columns):
+        def cublasCreate_v2(self, handle: Any) -> int:
+            return 1
+
+    stream = SimpleNamespace(handle=0, runtime=None)
+    monkeypatch.setattr(gpu_blas, "_libraries", lambda: iter([Refusing(), _Columns()]))
+    assert gpu_blas.find(stream).name == "cuBLAS 120000"
+
+
+def _device(compute: str, processors: int, mhz: int, bandwidth: float) -> Any:
+    limits = SimpleNamespace(
+        compute_version=compute, multi_processor_count=processors, max_clock_rate=mhz * 1000,
+        memory_bandwidth=bandwidth,
+    )  # fmt: skip
+    return SimpleNamespace(kind="cuda", limits=limits)
+
+
+def test_what_devices_have_by_their_data_sheets() -> None:
+    a100 = gpu_rates.rates(_device("8.0", 108, 1410, 1.555e12))
+    assert a100["tensor"] == pytest.approx(312e12, rel=2e-3) == a100["mma"]
+    assert a100["float32"] == pytest.approx(19.5e12, rel=2e-3)
+    h100 = gpu_rates.rates(_device("9.0", 132, 1830, 3.35e12))
+    assert h100["tensor"] == pytest.approx(989e12, rel=2e-3)
+    assert h100["float32"] == pytest.approx(61.8e12, rel=2e-3)
+    assert gpu_rates.units_of("9.9") == gpu_rates.units_of("9.0")
+    assert gpu_rates.units_of("13.0") == gpu_rates.units_of("12.0")
+    with installed("sm_80"):
+        assert gpu_rates.rates(tw.cuda(0).runtime)["memory"] == pytest.approx(1.555e12, rel=1e-3)
+
+
+def test_every_device_has_its_bars() -> None:
+    ampere, hopper = (gpu_rates.rates(_device(c, 100, 1500, 2e12)) for c in ("8.0", "9.0"))
+    mma, wgmma = BY_NAME["matmul_f16_mma"], BY_NAME["matmul_f16_wgmma"]
+    assert mma.bar_on(ampere) == mma.bar
+    assert mma.bar_on(hopper) == pytest.approx(0.62 * mma.bar, rel=1e-3)
+    assert wgmma.bar_on(hopper) == wgmma.bar and mma.bar_on({}) == mma.bar
+    assert BY_NAME["row_sum"].estimate(hopper) == pytest.approx(1700)
+    assert mma.estimate({}) == 0.0
+
+
+def test_without_cublas_a_bar_is_of_what_the_device_has() -> None:
+    case = replace(BY_NAME["matmul_f32"], size=BY_NAME["matmul_f32"].small)
+    with installed("sm_80"):
+        found = gpu.measure(case, tw.cuda(0), None, 1)
+        wanted = 0.85 * 40 * 1.5e9 * 128 / 1e9
+    assert found["share"] == pytest.approx(100 * found["rate"] / wanted)
+    assert found["met"] is False and found["beside"] == "85% of what the device has at most"
 
 
 def test_which_kernels_an_architecture_runs() -> None:

@@ -4,19 +4,22 @@ of operators, and what networks' kernels are estimated to take."""
 from __future__ import annotations
 
 import json
+import time
 from argparse import Namespace
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilewright as tw
-from benchmarks import gpu_first, gpu_networks
+from benchmarks import gpu_first, gpu_networks, gpu_whole
 from benchmarks.gpu_code_operators import drawn_operators
 from benchmarks.gpu_static import Static
 from tests.stub_cuda import installed
+from tilewright.graph.device import DeviceExecutable
 from tilewright.rt.plan import Work
 
 
@@ -59,6 +62,7 @@ import json, os, sys, time
 say = lambda **x: print(json.dumps(x), flush=True)
 skip = int(sys.argv[sys.argv.index("--skip") + 1])
 say(about={"of": 6})
+print("what a library says", flush=True)
 for n in range(skip, 6):
     say(begin=n, name=f"case{n}")
     if n == 1:
@@ -79,16 +83,64 @@ def test_a_case_that_kills_or_hangs_costs_itself(
     monkeypatch.setattr(gpu_first, "_CASE_S", 5.0)
     start = gpu_first._Process.__init__
 
-    def begin(self: Any, command: list[str], limit: float, case_s: float) -> None:
-        start(self, [command[0], str(script), *command[3:]], limit, case_s)
+    def begin(self: Any, command: list[str], limit: float, case_s: float, said: Any) -> None:
+        start(self, [command[0], str(script), *command[3:]], limit, case_s, said)
 
     monkeypatch.setattr(gpu_first._Process, "__init__", begin)
     given = Namespace(records=tmp_path, small=True)
-    found = gpu_first._run_part("right", 100.0, given)
-    assert [r["kernel"] for r in found["rows"]] == [f"case{n}" for n in range(6)]
-    assert [r["right"] for r in found["rows"]] == [True, False, True, False, False, True]
-    assert "exit 139" in found["rows"][1]["why"] and "in time" in found["rows"][3]["why"]
-    assert "error" not in found and found["of"] == 6
+    rows: list[dict[str, Any]] = []
+    end = time.perf_counter() + 100.0
+    found = gpu_first._run_part("right", 100.0, end, given, rows.append)
+    assert [r["kernel"] for r in rows] == [f"case{n}" for n in range(6)]
+    assert [r["right"] for r in rows] == [True, False, True, False, False, True]
+    assert "exit 139" in rows[1]["why"] and "in time" in rows[3]["why"]
+    assert found == {"of": 6}
+    assert "1: case1: exit 139" in gpu_first._progress("right", 1, rows[1])
+
+
+def test_a_case_that_hangs_is_ended_when_all_time_is_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script = tmp_path / "child.py"
+    script.write_text(CHILD.replace("n == 1", "n == -1"), encoding="utf-8")
+    start = gpu_first._Process.__init__
+    limits = []
+
+    def begin(self: Any, command: list[str], limit: float, case_s: float, said: Any) -> None:
+        limits.append(limit)
+        start(self, [command[0], str(script), *command[3:]], limit, case_s, said)
+
+    monkeypatch.setattr(gpu_first._Process, "__init__", begin)
+    given = Namespace(records=tmp_path, small=True)
+    rows: list[dict[str, Any]] = []
+    end = time.perf_counter() + 4.0
+    gpu_first._run_part("right", 10.0, end, given, rows.append)
+    assert limits[0] <= 4.0 and rows[-1]["name"] == "case3" and "in time" in rows[-1]["why"]
+
+
+@pytest.mark.parametrize("name", ["attention_float16", "deep_dense_16380_float16"])
+def test_whole_networks_are_compared_with_their_own_runs(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = next(w for w in gpu_whole.WHOLE if w.name == name)
+    monkeypatch.setattr(gpu_whole, "RUNS", 3)
+    with installed("sm_80") as stub:
+        target = tw.Target.from_device(tw.cuda(0))
+        row = case.check(target, True)
+        assert row["right"] and row["runs"] == 3 and row["off"] < row["allowed"]
+        assert not stub.violations
+        plain, runs = DeviceExecutable.run, []
+
+        def racing(self: Any, *args: Any) -> Any:
+            found = plain(self, *args)
+            runs.append(1)
+            if len(runs) == 3:
+                next(iter(found.values())).flat[5] *= np.float32(1 + 2**-20)
+            return found
+
+        monkeypatch.setattr(DeviceExecutable, "run", racing)
+        with pytest.raises(ValueError, match=r"1 of .* elements of run 3 are not those of the fir"):
+            case.check(target, True)
 
 
 def test_a_part_ends_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,13 +170,34 @@ def test_what_is_said_and_kept(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(gpu_first, "_run_part", lambda *_: dict(found))
-    with installed("sm_80"):
-        given = Namespace(minutes=1.0, out=tmp_path, records=tmp_path, small=True)
-        assert gpu_first.run(given) == code
+    (path,) = _run_with(found, tmp_path, monkeypatch, code, False)
     assert said in capsys.readouterr().out
-    (path,) = tmp_path.glob("gpu-first-*.json")
     assert list(json.loads(path.read_text(encoding="utf-8"))["parts"]) == list(gpu_first.PARTS)
+
+
+def _run_with(
+    found: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch, code: int, as_json: bool
+) -> list[Path]:
+    def part(name: str, seconds: float, end: float, options: Any, said: Any) -> dict[str, Any]:
+        for row in found.get("rows", ()):
+            said(row)
+        return {k: v for k, v in found.items() if k != "rows"}
+
+    monkeypatch.setattr(gpu_first, "_run_part", part)
+    with installed("sm_80"):
+        given = Namespace(minutes=1.0, out=folder, records=folder, small=True, json=as_json)
+        assert gpu_first.run(given) == code
+    return list(folder.glob("gpu-first-*.json"))
+
+
+def test_the_report_as_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"kernel": "a", "right": True}, {"kernel": "b", "rate": 2.0, "unit": "GB/s"}]
+    (path,) = _run_with({"rows": rows, "of": 2}, tmp_path, monkeypatch, 0, True)
+    said = capsys.readouterr()
+    assert json.loads(said.out) == json.loads(path.read_text(encoding="utf-8"))
+    assert "whole 1: a: right" in said.err and "speed 2: b: 2.0 GB/s" in said.err
 
 
 def test_drawn_operators() -> None:

@@ -65,7 +65,7 @@ def test_ways_of_pytorch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = case.inputs()
     wanted = case.reference(*inputs)
     ways = peer.ways(case, inputs)
-    assert len(ways) >= 2 and {runs for _, runs in ways.values()} == {1, ops_gpu.GRAPH_RUNS}
+    assert len(ways) >= 2 and {runs for _, runs in ways.values()} == {1, ops_gpu.PIECE}
     for call, _ in ways.values():
         got = call().numpy()
         if case.conv is not None:
@@ -78,6 +78,8 @@ def test_rows_and_pages(tmp_path: Path) -> None:
     slow = ops_gpu.result(case, {"ours": 2e-6, "mm": 8e-6, "mm, graph": 3e-6}, 1e-7)
     assert slow["best_peer"] == "mm, graph" and slow["ratio"] == pytest.approx(1.5)
     assert slow["gflops"] == pytest.approx(case.flop / 2e-6 / 1e9)
+    both = ops_gpu.result(case, {"ours": 9e-6, "ours, graph": 2e-6, "mm": 8e-6}, 1e-7)
+    assert both["tuned_s"] == 2e-6 and both["peers"] == {"mm": 8e-6}
     alone = ops_gpu.result(CASES["NRM 5,7"], {"ours": 1e-6}, 0.0)
     assert alone["ratio"] is None and ops_gpu.mean_ratio([alone]) is None
     much = ops_gpu.result(CASES["NRM 16,24"], {"ours": 1e-6, "dot": 1e-5}, 0.0)

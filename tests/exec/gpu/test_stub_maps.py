@@ -15,7 +15,10 @@ from tests.stub_cuda import StubCuda, installed
 from tests.unit.topi.test_warp_groups import HOPPER, product
 from tilewright.base.errors import ArgumentError, TilewrightError
 from tilewright.base.tensor_map import TensorMap
+from tilewright.rt.device_array import DeviceArray
 from tilewright.rt.device_module import Launcher
+from tilewright.rt.drivers.cuda_api import Api, CudaError
+from tilewright.rt.drivers.cuda_maps import CudaTensorMap
 from tilewright.target.target import Target
 
 SIZE = (130, 72, 136)
@@ -95,18 +98,19 @@ class Encode:
         stub.cuInit(0)
         stub.cuCtxSetCurrent(stub.cuDevicePrimaryCtxRetain(0)[1])
         self.memory = stub.cuMemAlloc(1 << 16)[1]
+        self.map = CudaTensorMap()
 
-    def __call__(self, **changes: Any) -> Any:
+    def arguments(self, **changes: Any) -> dict[str, Any]:
         s = self.stub
-        wide, narrow = s.cuuint64_t, s.cuuint32_t
         given = {
+            "to": self.map.address,
             "kind": s.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
             "rank": 2,
             "address": self.memory,
-            "dims": [wide(64), wide(256)],
-            "strides": [wide(256)],
-            "box": [narrow(64), narrow(128)],
-            "steps": [narrow(1), narrow(1)],
+            "dims": (64, 256),
+            "strides": (256,),
+            "box": (64, 128),
+            "steps": (1, 1),
             "interleave": s.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
             "swizzle": s.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
             "promotion": s.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
@@ -114,15 +118,12 @@ class Encode:
         }
         for name, change in changes.items():
             given[name] = change(self) if callable(change) else change
-        return s.cuTensorMapEncodeTiled(*given.values())
+        return given
 
-
-def _wide(*values: int) -> Any:
-    return lambda e: [e.stub.cuuint64_t(n) for n in values]
-
-
-def _narrow(*values: int) -> Any:
-    return lambda e: [e.stub.cuuint32_t(n) for n in values]
+    def __call__(self, **changes: Any) -> str:
+        """The name of the status."""
+        (status,) = self.stub.cuTensorMapEncodeTiled(*self.arguments(**changes).values())
+        return str(status.name)
 
 
 def _swizzle(name: str) -> Any:
@@ -130,21 +131,20 @@ def _swizzle(name: str) -> Any:
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "a type that is a number": ({"kind": 6}, "6 is no CUtensorMapDataType"),
+    "a map between": ({"to": lambda e: e.map.address + 64}, "no multiple of 128"),
+    "a type that is none": ({"kind": 99}, "99 is no CUtensorMapDataType"),
     "no dimensions": ({"rank": 0}, "a rank of 0"),
-    "too few dimensions": ({"dims": _wide(64)}, "is no list of 2 cuuint64_t"),
-    "plain numbers": ({"box": [64, 128]}, "is no list of 2 cuuint32_t"),
     "an address between": ({"address": lambda e: e.memory + 8}, "is no multiple of 16"),
     "an address of nobody": ({"address": 1 << 40}, "is in no allocation"),
-    "an empty dimension": ({"dims": _wide(64, 0)}, "dimensions of [64, 0]"),
-    "an odd stride": ({"strides": _wide(264)}, "strides of [264]"),
-    "a far stride": ({"strides": _wide(1 << 40)}, "strides of"),
-    "a stride within a row": ({"strides": _wide(64)}, "a stride of 64 in 128 bytes"),
-    "an array beyond its memory": ({"dims": _wide(64, 257)}, "65664 bytes at 0 of 65536"),
-    "a high box": ({"box": _narrow(64, 257)}, "a box of [64, 257]"),
-    "a narrow box": ({"box": _narrow(4, 8)}, "rows of a box of 8 bytes"),
+    "an empty dimension": ({"dims": (64, 0)}, "dimensions of (64, 0)"),
+    "an odd stride": ({"strides": (264,)}, "strides of (264,)"),
+    "a far stride": ({"strides": (1 << 40,)}, "strides of"),
+    "a stride within a row": ({"strides": (64,)}, "a stride of 64 in 128 bytes"),
+    "an array beyond its memory": ({"dims": (64, 257)}, "65664 bytes at 0 of 65536"),
+    "a high box": ({"box": (64, 257)}, "a box of (64, 257)"),
+    "a narrow box": ({"box": (4, 8)}, "rows of a box of 8 bytes"),
     "a row beyond the swizzle": ({"swizzle": _swizzle("64B")}, "rows of 128 bytes with a swizzle"),
-    "no steps": ({"steps": _narrow(0, 1)}, "element strides of [0, 1]"),
+    "no steps": ({"steps": (0, 1)}, "element strides of (0, 1)"),
 }
 
 
@@ -153,22 +153,42 @@ def test_wrong_arguments_are_refused(name: str) -> None:
     changes, text = WRONG[name]
     with installed("sm_90") as stub:
         encode = Encode(stub)
-        assert encode()[0] == 0
-        status, made = encode(**changes)
-        assert (status.name, made) == ("CUDA_ERROR_INVALID_VALUE", None)
+        assert encode() == "CUDA_SUCCESS"
+        assert encode(**changes) == "CUDA_ERROR_INVALID_VALUE"
         (why,) = stub.violations
         assert text in why
 
 
+def test_the_map_that_the_binding_allocates_is_refused() -> None:
+    with installed("sm_90") as stub:
+        args = list(Encode(stub).arguments().values())[1:]
+        assert stub.cuTensorMapEncodeTiled(*args)[0].name == "CUDA_ERROR_INVALID_VALUE"
+        assert "no multiple of 128" in stub.violations[0]
+
+
+def test_the_driver_says_what_it_does_not_take() -> None:
+    with installed("sm_90") as stub:
+        memory = tw.nd.empty((64, 8), "float16", tw.cuda(0))
+        runtime = tw.cuda(0).runtime
+        described = TensorMap("float16", (64, 8), (128,), (64, 8), 128)
+        with pytest.raises(TilewrightError, match="cuTensorMapEncodeTiled: CUDA_ERROR_INVALID_VAL"):
+            runtime.tensor_map(memory._address + 8, described)
+        assert stub.violations and isinstance(memory, DeviceArray)
+
+
+def test_a_driver_that_is_older_than_maps_says_so() -> None:
+    api = Api(StubCuda("sm_90"))
+    with pytest.raises(CudaError, match=r"is not there: the driver has it from CUDA 12\.1 on"):
+        api.address("cuTensorMapEncode", 12010)
+
+
 def test_a_map_is_copied_from_an_aligned_place() -> None:
     with installed("sm_90") as stub:
-        made = Encode(stub)()[1]
-        raw = ctypes.create_string_buffer(256)
-        start = ctypes.addressof(raw)
-        start += -start % 64
-        ctypes.memmove(start, made.getPtr(), 128)
+        encode = Encode(stub)
+        encode()
+        start = encode.map.address
         whole = ctypes.string_at(start, 128)
-        assert stub.map_argument(start, whole)[2].box == (64, 128)
-        for place, text in ((start + 16, "no multiple of 64"), (start, "is no tensor map")):
+        assert start % 128 == 0 and stub.map_argument(start, whole)[2].box == (64, 128)
+        for place, text in ((start + 64, "no multiple of 128"), (start, "is no tensor map")):
             with pytest.raises(Exception, match=text):
                 stub.map_argument(place, whole if place != start else bytes(128))

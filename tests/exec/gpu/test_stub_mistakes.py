@@ -139,7 +139,11 @@ MUTANTS: list[tuple[types.ModuleType, str, str]] = [
     (cuda, "to, self.context, start, other.context,", "to, other.context, start, self.context,"),
     (cuda, "if to < start + nbytes and", "if False and to < start + nbytes and"),
     (cuda, 'self.api.call("cuCtxSetCurrent", self.context)', "pass"),
-    (cuda, "self.count() == 1)", "True)"),
+    (
+        cuda,
+        'api.call("cuGraphUpload", ready, stream.handle)',
+        'api.call("cuGraphUpload", graph, 0)',
+    ),
     (
         cuda,
         "status, graph = api.binding.cuStreamEndCapture(into.handle)",

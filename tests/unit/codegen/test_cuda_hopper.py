@@ -98,7 +98,7 @@ def test_barriers_and_copies() -> None:
         "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes",
     ):
         assert instruction in ptx["sm_90"] and instruction not in ptx["sm_80"]
-    assert re.search(r"\.param \.align 64 \.b8 f_param_1\[128\]", ptx["sm_90"])
+    assert re.search(r"\.param \.align 128 \.b8 f_param_1\[128\]", ptx["sm_90"])
     with pytest.raises(CompileError, match="barriers that count bytes, which began with sm_90"):
         hopper(body, t, given=m, target="cuda -arch=sm_80")
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 import tilewright as tw
 from tests.golden import gpu_schedules as gpu
 from tests.narrow import int_of
-from tilewright import te, tir
+from tilewright import te, tir, topi
 from tilewright.base.errors import CompileError
 from tilewright.codegen.host_python import generate_host
 from tilewright.loopir import expr as E
@@ -120,34 +119,20 @@ def test_arrays_of_two_stages_stay_apart() -> None:
     assert shared_sizes(merge_shared(func)) == shared_sizes(func)
 
 
-def in_turns(side: int) -> tuple[Any, Any]:
-    """A tile that threads read, then another of another type that they write: what they hold in
-    between is in registers."""
-    x = te.placeholder((4, side, 64), "float32", "x")
-    y = te.compute((4, side, 64), lambda b, i, j: x[b, side - 1 - i, 63 - j].astype("float16"))
-    s = te.create_schedule(y.op)
-    out = s.cache_write(y, "shared")
-    held = s.cache_write(out, "local")
-    near = s.cache_read(x, "shared", [held.op])
-    block = s[y].op.axis[0]
-    s[y].bind(block, te.thread_axis("blockIdx.x"))
-    for t in (out, held, near):
-        s[t].compute_at(s[y], block)
-    for t in (y, out, held, near):
-        s[t].bind(s[t].op.axis[-1], te.thread_axis((0, 64), "threadIdx.x"))
-    return s, [x, y]
-
-
-@pytest.mark.parametrize(("side", "places"), [(128, 1), (32, 2)])
-def test_large_arrays_that_follow_each_other_share_a_place(side: int, places: int) -> None:
-    """Where all together are large: a barrier more is put up with for more blocks then."""
-    x = np.random.default_rng(0).random((4, side, 64), np.float32)
-    y = np.zeros((4, side, 64), np.float16)
-    s, args = in_turns(side)
-    assert len(shared_sizes(merge_shared(unify_threads(lowered((s, args)))))) == places
-    f = tw.build(s, args, CUDA, name="f")
-    f.run_simt(x, y)
-    np.testing.assert_array_equal(y, x[:, ::-1, ::-1].astype(np.float16))
+@pytest.mark.parametrize(("side", "after"), [(256, 2), (32, 3)])
+def test_large_arrays_that_follow_each_other_share_a_place(side: int, after: int) -> None:
+    """What a product's results pass through lies where its tiles were, where those are large: a
+    barrier more is put up with for more blocks then."""
+    target = Target("cuda -arch=sm_80")
+    a, b = (te.placeholder((side, 2 * side), "float16", name) for name in "ab")
+    c = topi.nn.dense(a, b, out_dtype="float32")
+    with target:
+        func = tw.lower(topi.default_schedule(c, target), [a, b, c], name="f")["f"]
+    func = unify_threads(func)
+    assert len(shared_sizes(func)) == 3
+    merged = merge_shared(func)
+    verify(merged)
+    assert len(shared_sizes(merged)) == after
 
 
 # -- verify_gpu_code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -82,3 +83,33 @@ def test_what_a_first_call_loads_does_not_count(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(timing, "_timed", lambda run, _: run())
     timing._first_runs(none, slow, [], device("cpu", 0), None)
     assert order == ["loaded", "run"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "found"),
+    [
+        ([9e-6, 2.1e-6], None),  # alone it is the launch's time
+        ([9e-6, 5.1e-6], 5.1e-6),
+        ([4.9e-6], None),
+        ([51e-6], 51e-6),
+    ],
+)
+def test_a_short_kernel_of_a_device_is_timed_by_twenties_before_it_is_given_up(
+    seconds: list[float], found: float | None
+) -> None:
+    numbers: list[int] = []
+
+    class Timed:
+        def time_evaluator(self, name: str, dev: Any, number: int) -> Any:
+            numbers.append(number)
+            return lambda *_: SimpleNamespace(median=seconds[len(numbers) - 1])
+
+    class Named(_Function):
+        name = "f"
+
+    module: Any = Timed()
+    function: Any = Named()
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr(timing, "_timed", lambda *_: 1.0)
+        assert timing._first_runs(module, function, [], device("cuda", 0), Best(2e-6)) == found
+    assert numbers == [1, 20][: len(seconds)]

@@ -45,6 +45,8 @@ _ATTRIBUTES = {
     "MAX_REGISTERS_PER_BLOCK": 65536,
     "MULTIPROCESSOR_COUNT": 108,
     "CLOCK_RATE": 1410000,
+    "MEMORY_CLOCK_RATE": 1215000,
+    "GLOBAL_MEMORY_BUS_WIDTH": 5120,
     "COMPUTE_CAPABILITY_MAJOR": 8,
     "COMPUTE_CAPABILITY_MINOR": 0,
     "L2_CACHE_SIZE": 41943040,
@@ -324,6 +326,10 @@ class FakeCuda:
         number = self._new("exec")
         self.graphs[number] = self.graphs[graph]
         return self._ok(number)
+
+    def cuGraphUpload(self, ready, stream):
+        assert ready in self.open["exec"]
+        return self._ok()
 
     def cuGraphDestroy(self, graph):
         self.open["graph"].remove(graph)

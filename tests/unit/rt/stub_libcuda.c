@@ -97,6 +97,7 @@ static Status encode(void *map, int type, unsigned rank, void *address, const ui
                      const uint64_t *strides, const unsigned *box, const unsigned *steps,
                      int interleave, int swizzle, int promotion, int fill) {
   (void)promotion;
+  if ((Pointer)map % 128) return 1;
   if (type != 7 || rank != 2 || (Pointer)address % 16 || dims[0] != 8 || dims[1] != 4) return 1;
   if (strides[0] != 32 || box[0] != 8 || box[1] != 2 || steps[0] != 1 || steps[1] != 1) return 1;
   if (interleave || swizzle != 1 || fill) return 1;
@@ -108,7 +109,7 @@ static Status launch(Handle f, unsigned gx, unsigned gy, unsigned gz, unsigned b
                      unsigned bz, unsigned shared, Handle stream, void **params, void **extra) {
   (void)gz, (void)by, (void)bz, (void)stream;
   if (f != (Handle)0x88 || extra || shared != 50000 || bx > 1024) return 1;
-  if (gy == 7 && ((Pointer)params[0] % 64 || *(float **)params[0] != *(float **)params[1])) return 1;
+  if (gy == 7 && ((Pointer)params[0] % 128 || *(float **)params[0] != *(float **)params[1])) return 1;
   const float *a = *(float **)params[0];
   float *b = *(float **)params[1];
   float factor = *(float *)params[2];
@@ -129,10 +130,13 @@ static Status graph_launch(Handle ready, Handle stream) {
   return ready == (Handle)0xaa ? 0 : 1;
 }
 
+static Status proc_address(const char *name, void **found, int version, uint64_t flags, int *status);
+
 static const struct {
   const char *name;
   void *function;
 } TABLE[] = {
+    {"cuGetProcAddress", proc_address},
     {"cuInit", ok},
     {"cuDriverGetVersion", driver_version},
     {"cuDeviceGetCount", device_count},
@@ -178,11 +182,11 @@ static const struct {
     {"cuGraphInstantiateWithFlags", instantiate},
     {"cuGraphDestroy", ok},
     {"cuGraphLaunch", graph_launch},
+    {"cuGraphUpload", graph_launch},
     {"cuGraphExecDestroy", ok},
 };
 
-/* cuda-bindings find every other function through this one. */
-Status cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t flags,
+static Status proc_address(const char *name, void **found, int version, uint64_t flags,
                            int *status) {
   (void)version;
   (void)flags;
@@ -191,4 +195,10 @@ Status cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t
     if (!strcmp(TABLE[i].name, name)) *found = TABLE[i].function;
   if (status) *status = !*found;
   return *found ? 0 : 500;
+}
+
+/* cuda-bindings find every other function through this one. */
+Status cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t flags,
+                           int *status) {
+  return proc_address(name, found, version, flags, status);
 }

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,6 +141,14 @@ def test_ptx_that_a_driver_does_not_know_is_explained(major) -> None:
     package = "nvidia-cuda-nvrtc-cu12" if number == 12 else "nvidia-cuda-nvrtc"
     with pytest.raises(CompileError, match=rf"pip install '{package}=={number}\.4\.\*'"):
         cuda(0).runtime.load(DeviceCode("cuda", (K,), binary=b".version 99"))
+
+
+def test_a_device_that_another_process_has_for_itself_is_explained() -> None:
+    binding: Any = Binding("cuda.bindings.driver", 13000)
+    name = "CUDA_ERROR_DEVICE_UNAVAILABLE"
+    binding.fail["cuDevicePrimaryCtxRetain"] = types.SimpleNamespace(name=name)
+    with pytest.raises(TilewrightError, match=r"its compute mode is exclusive.*nvidia-smi -c DEF"):
+        CudaDriver(binding).open(0)
 
 
 def test_a_function_that_an_older_driver_lacks_is_explained(monkeypatch) -> None:

@@ -209,6 +209,54 @@ def test_it_is_timed_by_events(fake, f):
     assert [c[3] for c in copies] == [4096]
 
 
+def test_twenty_runs_that_are_timed_are_one_launch_of_the_host(fake, f):
+    runs = []
+
+    def counted(*args):
+        runs.append(1)
+        add(*args)
+
+    fake.kernels["add"] = (HANDLES, counted)
+    a, b, out = arrays()
+    evaluate(f, (a, b, out, 1), number=45, repeat=2, min_repeat_ms=0)
+    assert len(runs) == 1 + 2 * 45
+    for begin, end in _timed(fake.calls):
+        names = [c[0] for c in fake.calls[begin + 1 : end] if "Launch" in c[0]]
+        assert names == ["cuGraphLaunch"] * 3, "20, 20 and 5 runs"
+
+
+def test_the_cold_are_timed_behind_the_copy_that_nobody_waits_for(fake, f):
+    a, b, out = arrays()
+    evaluate(f, (a, b, out, 1), number=3, repeat=1, min_repeat_ms=0, cache_flush_bytes=4096)
+    names = fake.names()
+    ((begin, _),) = _timed(fake.calls)
+    copied = names.index("cuMemcpyDtoDAsync")
+    assert "cuStreamSynchronize" in names[:copied]
+    assert "cuStreamSynchronize" not in names[copied:begin]
+
+
+def _timed(calls):
+    """Where each pair of events that times lies among the calls."""
+    at = {int(c[1]): n for n, c in enumerate(calls) if c[0] == "cuEventRecord"}
+    pairs = [c[1:3] for c in calls if c[0] == "cuEventElapsedTime"]
+    return [(at[int(start)], at[int(end)]) for start, end in pairs]
+
+
+def test_prepared_launches_and_the_stream_of_their_caller_wait_for_each_other(fake, f):
+    a, b, out = arrays()
+    run = f.prepare(a, b, out, 1)
+    start = len(fake.calls)
+    run()
+    assert "cuStreamWaitEvent" not in fake.names()[start:]
+    side = cuda(0).create_stream()
+    with stream(side):
+        start = len(fake.calls)
+        run()
+    calls = [c for c in fake.calls[start:] if c[0] in ("cuStreamWaitEvent", "cuGraphLaunch")]
+    assert [c[0] for c in calls] == ["cuStreamWaitEvent", "cuGraphLaunch", "cuStreamWaitEvent"]
+    assert [int(calls[n][1]) for n in (0, 2)] == [0, int(side.handle)]
+
+
 def test_a_missing_device_is_explained(f):
     base.register("cuda", CudaDriver(FakeCuda(devices=0)))
     with pytest.raises(ArgumentError, match=r"cuda\(0\) does not exist here: .* finds no device"):

@@ -65,8 +65,46 @@ def test_spills_come_from_the_compilers_report() -> None:
         "ptxas info    : Compiling entry function 'g' for 'sm_80'\n"
         "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
     )
-    found = {m[1]: m.groups()[1:] for m in nvrtc._REPORT.finditer(log)}
+    found = {m[1]: m.groups()[1:4] for m in nvrtc._REPORT.finditer(log)}
     assert found == {"f": ("96", "88", "84"), "g": ("0", "0", "0")}
+
+
+_SERIAL = r"""
+extern "C" __global__ void k(float* o, unsigned long long a, unsigned long long b, int n) {
+  float d[4] = {0, 0, 0, 0};
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  for (int i = 0; i < n; i++) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 "
+                 "{%0, %1, %2, %3}, %4, %5, p, 1, 1, 0, 0;\n}"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(a + i), "l"(b + i));
+    d[0] += 1.f;
+  }
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  for (int i = 0; i < 4; i++) o[threadIdx.x * 4 + i] = d[i];
+}
+"""
+
+
+@needs_nvrtc
+def test_products_that_wait_for_each_other_are_told() -> None:
+    _, log = nvrtc.compile_cuda(_SERIAL, "sm_90a", "cubin")
+    ((kernel, words),) = nvrtc.performance_losses(log)
+    assert kernel == "k" and words.startswith("C75") and "are serialized due to" in words
+    assert nvrtc.commented("SASS", log) == f"// k: {words}\nSASS"
+    assert nvrtc.performance_losses(nvrtc.compile_cuda(SOURCE, "sm_90a", "cubin")[1]) == []
+
+
+def test_losses_are_those_of_each_kernel() -> None:
+    log = (
+        "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are "
+        "serialized due to non wgmma instructions defining accumulator registers of a wgmma "
+        "between start and end of the pipeline stage in the function 'f'\n"
+        "ptxas info    : (C7517) wgmma.wait_group is injected in around line 6 in function 'g'\n"
+    )
+    ((kernel, words),) = nvrtc.performance_losses(log)
+    assert kernel == "f" and words.startswith("C7510: wgmma.mma_async") and "stage" in words
 
 
 def test_what_cannot_be_compiled_for() -> None:
@@ -109,7 +147,8 @@ def test_kernels_that_spill_are_compiled_for_fewer_blocks(
         told.append((source, image))
         if len(told) == 1 or not helps:
             log += "\nCompiling entry function 'second' for 'sm_80'\n"
-            log += f"8 bytes stack frame, {4 * len(told)} bytes spill stores, 4 bytes spill loads"
+            log += f"8 bytes stack frame, {4 * len(told)} bytes spill stores, 4 bytes spill loads\n"
+            log += "ptxas info    : Used 32 registers"
         return image, log
 
     monkeypatch.setattr(nvrtc, "_with_nvrtc", spilling)

@@ -137,6 +137,7 @@ class Limits:
     vector_bytes: int = 16
     unified_memory: bool = False
     max_shared_memory_opt_in: int = 0  # of launches that ask for it
+    memory_bandwidth: int = 0  # bytes a second, at most
     extensions: frozenset[str] = field(default_factory=frozenset)
 
 
@@ -248,7 +249,9 @@ class Kernel(ABC):
 
 
 class Runtime(ABC):
-    """One open device."""
+    """One open device. `graphs`: whether it captures launches, see `capture`."""
+
+    graphs = False
 
     def __init__(self, kind: str, index: int, limits: Limits) -> None:
         self.kind = kind
@@ -356,7 +359,6 @@ class Runtime(ABC):
     def capture(self, work: Callable[[Stream], None]) -> Callable[[], None] | None:
         """The launches that `work` makes in the stream it is given, as one that the device repeats
         in the present stream (a CUDA graph); None where the device has no such thing."""
-        del work
         return None
 
 

@@ -15,7 +15,7 @@ from ...base.errors import TilewrightError
 from ...base.tensor_map import TensorMap
 from ..array import view_address
 from .base import DeviceCode, Driver, Event, Kernel, Limits, Memory, Runtime, Stream, register
-from .cuda_api import Api, CudaError, at_fork, device_limits, load_binding, start
+from .cuda_api import Api, CudaError, device_limits, load_binding, start
 from .cuda_code import load_module
 from .cuda_kernel import CudaKernel, CudaModule
 from .cuda_maps import TensorMaps
@@ -29,29 +29,23 @@ _LEGACY = 1  # DLPack's number of the legacy default stream, and a CUstream that
 class CudaRuntime(Runtime):
     """One CUDA device and its primary context."""
 
-    def __init__(self, index: int, limits: Limits, api: Api, device: Any, alone: bool) -> None:
+    graphs = True
+
+    def __init__(self, index: int, limits: Limits, api: Api, device: Any) -> None:
         super().__init__("cuda", index, limits)
         self.api = api
         self.context = api.call("cuDevicePrimaryCtxRetain", device)
-        self._alone = alone
-        self._entered = threading.local()
         self._unloading: deque[Any] = deque()
-        at_fork(self)
+        # nobody may wait for a context in which a stream is being captured
+        self._capturing = threading.RLock()
         self.streams: LiveStreams[CudaStream] = LiveStreams()
         self._default = self.streams.add(CudaStream(self, api.binding.CUstream(0), None))
         self._maps = TensorMaps(api)
         self._pool = Pool(self._allocate, self._release, self._marks, self.sync)
 
     def enter(self) -> None:
-        """Make the context this thread's. Others may change it, where there are more devices."""
-        if self._alone and getattr(self._entered, "done", False):
-            return
+        """Make the context this thread's: other libraries change it, or take theirs off again."""
         self.api.call("cuCtxSetCurrent", self.context)
-        self._entered.done = True
-
-    def forget(self) -> None:
-        """In the child of a fork: nothing is entered, so that whatever comes is refused."""
-        self._alone = False
 
     def close(self, name: str, handle: Any) -> None:
         """Give something of the context back, in a destructor: nothing is raised."""
@@ -84,7 +78,7 @@ class CudaRuntime(Runtime):
 
     def sync(self) -> None:
         self.enter()
-        with self._unloaded_after():
+        with self._unloaded_after(), self._capturing:
             self.api.call("cuCtxSynchronize")
 
     def unload_later(self, module: Any) -> None:
@@ -197,6 +191,7 @@ class CudaRuntime(Runtime):
             self.api.call(
                 "cuMemcpyPeerAsync", to, self.context, start, other.context, nbytes, stream.handle
             )
+            other.stream.wait(stream.record())  # the source may be given back, and taken, there
             return
         if to < start + nbytes and start < to + nbytes and to != start:
             between = self.alloc(nbytes)
@@ -213,6 +208,7 @@ class CudaRuntime(Runtime):
     def tensor_map(self, handle: Any, described: TensorMap) -> Any:
         if float(self.limits.compute_version) < 9.0:
             return super().tensor_map(handle, described)
+        self.enter()
         return self._maps.get(int(handle), described)
 
     def free_memory(self) -> int:
@@ -237,6 +233,18 @@ class CudaRuntime(Runtime):
     def capture(self, work: Callable[[Stream], None]) -> Callable[[], None] | None:
         # not among the streams that memory waits for: an event in it would be part of the graph
         api, stream, into = self.api, self.stream, CreatedStream(self)
+        with self._capturing:
+            graph = self._captured(work, into)
+        try:
+            ready = api.call("cuGraphInstantiate", graph, 0)
+        finally:
+            api.call("cuGraphDestroy", graph)
+        made = _Graph(self, ready, stream, work)
+        api.call("cuGraphUpload", ready, stream.handle)  # else the first launch takes longer
+        return made
+
+    def _captured(self, work: Callable[[Stream], None], into: Stream) -> Any:
+        api = self.api
         mode = api.binding.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         api.call("cuStreamBeginCapture", into.handle, mode)
         try:
@@ -246,12 +254,7 @@ class CudaRuntime(Runtime):
             if not status:
                 self.close("cuGraphDestroy", graph)
             raise
-        graph = api.call("cuStreamEndCapture", into.handle)
-        try:
-            ready = api.call("cuGraphInstantiate", graph, 0)
-        finally:
-            api.call("cuGraphDestroy", graph)
-        return _Graph(self, ready, stream, work)
+        return api.call("cuStreamEndCapture", into.handle)
 
 
 class _PinnedOwner:
@@ -271,7 +274,7 @@ class _PinnedOwner:
 class _Graph:
     """Captured launches, as one."""
 
-    __slots__ = ("_api", "_keep", "_launch", "_ready", "_runtime", "_stream")
+    __slots__ = ("_api", "_keep", "_launch", "_lock", "_ready", "_runtime", "_stream")
 
     def __init__(self, runtime: CudaRuntime, ready: Any, stream: Stream, keep: Any) -> None:
         self._keep = keep  # the kernels, whose modules have to stay loaded
@@ -280,10 +283,12 @@ class _Graph:
         self._launch = runtime.api.binding.cuGraphLaunch
         self._ready = ready
         self._stream = stream
+        self._lock = threading.Lock()  # the driver has none on graphs
 
     def __call__(self) -> None:
         self._runtime.enter()
-        (status,) = self._launch(self._ready, self._stream.handle)
+        with self._lock:
+            (status,) = self._launch(self._ready, self._stream.handle)
         if status:
             raise self._api.error(status, "cannot launch a CUDA graph")
 
@@ -346,7 +351,7 @@ class CudaDriver(Driver):
 
     def _open(self, index: int) -> Runtime:
         api, device = self._device(index)
-        return CudaRuntime(index, self.known_limits(index), api, device, self.count() == 1)
+        return CudaRuntime(index, self.known_limits(index), api, device)
 
 
 register("cuda", CudaDriver())

@@ -27,6 +27,9 @@ _STICKY = {
     "CUDA_ERROR_ILLEGAL_INSTRUCTION",
     "CUDA_ERROR_HARDWARE_STACK_ERROR",
     "CUDA_ERROR_INVALID_PC",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE",
+    "CUDA_ERROR_ECC_UNCORRECTABLE",
+    "CUDA_ERROR_CONTAINED",
     "CUDA_ERROR_LAUNCH_TIMEOUT",
 }
 
@@ -71,6 +74,15 @@ class Api:
             raise self.error(status, name)
         return results[0] if len(results) == 1 else tuple(results)
 
+    def address(self, name: str, since: int) -> int:
+        """Where a function of the driver is, that CUDA `since` (12000) brought; CudaError where
+        the driver does not have it."""
+        found = int(self.call("cuGetProcAddress", name.encode(), since, 0)[0] or 0)
+        if not found:
+            text = f"the driver has it from CUDA {since // 1000}.{since % 1000 // 10} on"
+            raise CudaError("CUDA_ERROR_NOT_FOUND", f"{name} is not there: {text}")
+        return found
+
     def forget(self) -> None:
         """In the child of a fork: refuse every call."""
         self.forked = True
@@ -111,6 +123,11 @@ class Api:
             hint = (
                 "; a kernel that was launched before went wrong, and this process cannot use the "
                 "device any more: run the function in simt, which names the access"
+            )
+        elif name == "CUDA_ERROR_DEVICE_UNAVAILABLE":
+            hint = (
+                "; another process has the device for itself (its compute mode is exclusive): end "
+                "that one, or let processes share it (nvidia-smi -c DEFAULT)"
             )
         elif name == "CUDA_ERROR_NO_BINARY_FOR_GPU":
             hint = "; the code was compiled for another architecture: build it for this device"
@@ -206,6 +223,8 @@ def device_limits(api: Api, device: Any) -> Limits:
         l2_cache_size_bytes=ask("L2_CACHE_SIZE"),
         total_global_memory=memory,
         max_allocation=memory,
+        # two transfers a cycle, whose kHz and bits are asked for
+        memory_bandwidth=ask("MEMORY_CLOCK_RATE") * 250 * ask("GLOBAL_MEMORY_BUS_WIDTH"),
         api_version=f"{version // 1000}.{version % 1000 // 10}",
         driver_version=f"{version // 1000}.{version % 1000 // 10}",
         platform="NVIDIA CUDA",

@@ -11,7 +11,8 @@ from ...base.tensor_map import TensorMap
 from .cuda_api import Api
 
 _BYTES = 128
-_ALIGN = 64
+_ALIGN = 128  # of CUtensorMap from CUDA 13 on; 64 before
+_SINCE = 12000  # the CUDA that brought tensor maps
 _KEPT = 256
 _TYPES = {
     "uint8": "UINT8",
@@ -29,16 +30,27 @@ _TYPES = {
 }
 
 
+_ENCODE = ctypes.CFUNCTYPE(
+    ctypes.c_int,  # CUresult
+    ctypes.c_void_p,  # the map
+    ctypes.c_int,  # CUtensorMapDataType
+    ctypes.c_uint32,  # rank
+    ctypes.c_void_p,  # the array
+    *[ctypes.POINTER(ctypes.c_uint64)] * 2,  # dimensions, strides
+    *[ctypes.POINTER(ctypes.c_uint32)] * 2,  # box, steps within it
+    *[ctypes.c_int] * 4,  # CUtensorMapInterleave, -Swizzle, -L2promotion, -FloatOOBfill
+)
+
+
 class CudaTensorMap:
-    """The bytes of a CUtensorMap, which a launch copies from `address`."""
+    """The bytes of a CUtensorMap, which the driver writes and a launch copies from `address`."""
 
     __slots__ = ("_raw", "address")
 
-    def __init__(self, source: int) -> None:
+    def __init__(self) -> None:
         self._raw = ctypes.create_string_buffer(_BYTES + _ALIGN)
         start = ctypes.addressof(self._raw)
         self.address = start + -start % _ALIGN
-        ctypes.memmove(self.address, source, _BYTES)
 
 
 class TensorMaps:
@@ -48,6 +60,7 @@ class TensorMaps:
         self._api = api
         self._known: OrderedDict[tuple[int, TensorMap], CudaTensorMap] = OrderedDict()
         self._lock = Lock()
+        self._function: Any = None
 
     def get(self, address: int, described: TensorMap) -> CudaTensorMap:
         """The map of the array at an address. It says nothing of what is there, so that another
@@ -66,23 +79,30 @@ class TensorMaps:
         return made
 
     def _encode(self, address: int, described: TensorMap) -> CudaTensorMap:
+        """The driver's function writes into memory of ours: cuda-bindings let it write into an
+        object of Python's, which is aligned to 16 bytes where a map needs more."""
+        if self._function is None:
+            self._function = _ENCODE(self._api.address("cuTensorMapEncodeTiled", _SINCE))
         binding = self._api.binding
-        wide, narrow = binding.cuuint64_t, binding.cuuint32_t
         swizzle = f"{described.swizzle}B" if described.swizzle else "NONE"
         kinds = binding.CUtensorMapDataType
         rank = len(described.dims)
-        made: Any = self._api.call(
-            "cuTensorMapEncodeTiled",
-            getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{_TYPES[described.dtype]}"),
+        wide, narrow = ctypes.c_uint64 * rank, ctypes.c_uint32 * rank
+        made = CudaTensorMap()
+        status = self._function(
+            made.address,
+            int(getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{_TYPES[described.dtype]}")),
             rank,
             address,
-            [wide(n) for n in described.dims],
-            [wide(n) for n in described.strides],
-            [narrow(n) for n in described.box],
-            [narrow(1)] * rank,
-            binding.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            getattr(binding.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
-            binding.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-            binding.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            wide(*described.dims),
+            wide(*described.strides),
+            narrow(*described.box),
+            narrow(*[1] * rank),
+            int(binding.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE),
+            int(getattr(binding.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}")),
+            int(binding.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B),
+            int(binding.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
         )
-        return CudaTensorMap(int(made.getPtr()))
+        if status:
+            raise self._api.error(binding.CUresult(status), "cuTensorMapEncodeTiled")
+        return made

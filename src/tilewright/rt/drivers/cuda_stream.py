@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from .base import Event, Stream
@@ -49,18 +50,22 @@ class CudaEvent(Event):
 class CudaStream(Stream):
     """A CUstream; 0 is the legacy default stream. `owner`: what destroys it."""
 
-    __slots__ = ("_api", "_open", "_owner")
+    __slots__ = ("_api", "_lock", "_open", "_owner")
 
     def __init__(self, runtime: CudaRuntime, handle: Any, owner: _StreamOwner | None) -> None:
         super().__init__(runtime, handle)
         self._api = runtime.api
         self._owner = owner
         self._open: deque[tuple[Event, Any]] = deque()
+        self._lock = Lock()
 
     def sync(self) -> None:
+        count = len(self._open)  # what other threads add meanwhile is not waited for
         with _runtime_of(self).unguarded():
             self._api.call("cuStreamSynchronize", self.handle)
-        self._open.clear()
+        with self._lock:
+            for _ in range(min(count, len(self._open))):
+                self._open.popleft()
 
     def record(self, timing: bool = False) -> Event:
         _enter(self)
@@ -75,9 +80,10 @@ class CudaStream(Stream):
 
     def keep(self, value: Any) -> None:
         """Hold an object until the work so far is done."""
-        while self._open and self._open[0][0].done:
-            self._open.popleft()
-        self._open.append((self.record(), value))
+        with self._lock:
+            while self._open and self._open[0][0].done:
+                self._open.popleft()
+            self._open.append((self.record(), value))
 
 
 class _StreamOwner:

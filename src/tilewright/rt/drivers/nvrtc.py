@@ -91,14 +91,14 @@ def compile_cuda(
         raise TargetError(_INSTALL)
     made = made_with(source, arch, kind, options)
     if kind == "cubin":
-        told = _for_other_blocks(source, *made)
+        told = _for_other_blocks(source, made[1])
         if told != source:
             other = made_with(told, arch, kind, options)
-            return min(made, other, key=lambda x: _ranked(source, resource_usage(*x)))
+            return min(made, other, key=lambda x: _ranked(source, x[1]))
     return made
 
 
-def _for_other_blocks(source: str, cubin: bytes, log: str) -> str:
+def _for_other_blocks(source: str, log: str) -> str:
     """CUDA source whose kernels say how many blocks there have to be on a multiprocessor, where
     ptxas, which is not told, missed by little.
 
@@ -108,20 +108,27 @@ def _for_other_blocks(source: str, cubin: bytes, log: str) -> str:
     """
 
     def bounds(m: re.Match[str]) -> str:
-        threads, used = int(m[1]), usage.get(m[2])
-        if used is None:
+        threads, said = int(m[1]), used.get(m[2])
+        if said is None:
             return m[0]
-        blocks = _blocks(threads, used.registers)
-        if used.spill_stores + used.spill_loads:
+        registers, spilled = said
+        blocks = _blocks(threads, registers)
+        if spilled:
             wanted = max(1, blocks // 2)
-        elif blocks < _FEW_BLOCKS and _blocks(threads, used.registers - _CLOSE) > blocks:
+        elif blocks < _FEW_BLOCKS and _blocks(threads, registers - _CLOSE) > blocks:
             wanted = blocks + 1
         else:
             return m[0]
         return f"__launch_bounds__({threads}, {wanted}) {m[2]}("
 
-    usage = resource_usage(cubin, log)
+    used = _said(log)
     return _BOUNDS.sub(bounds, source)
+
+
+def _said(log: str) -> dict[str, tuple[int, int]]:
+    """By kernel, the registers and the bytes that are spilled, as ptxas says."""
+    found = (m for m in _REPORT.finditer(log) if m[5])
+    return {m[1]: (int(m[5]), int(m[3]) + int(m[4])) for m in found}
 
 
 def _blocks(threads: int, registers: int) -> int:
@@ -129,16 +136,12 @@ def _blocks(threads: int, registers: int) -> int:
     return _REGISTERS // (-(-threads // 32) * 32 * -(-registers // 8) * 8)
 
 
-def _ranked(source: str, usage: dict[str, KernelUsage]) -> tuple[int, int]:
+def _ranked(source: str, log: str) -> tuple[int, int]:
     """First what spills least, of that what has the most blocks."""
     threads = {m[2]: int(m[1]) for m in _BOUNDS.finditer(source)}
-    blocks = sum(_blocks(n, usage[name].registers) for name, n in threads.items() if name in usage)
-    return _spilled(usage), -blocks
-
-
-def _spilled(usage: dict[str, KernelUsage]) -> int:
-    """Bytes, of all kernels."""
-    return sum(x.spill_stores + x.spill_loads for x in usage.values())
+    said = _said(log)
+    blocks = sum(_blocks(n, said[name][0]) for name, n in threads.items() if name in said)
+    return sum(spilled for _, spilled in said.values()), -blocks
 
 
 # -- NVRTC
@@ -333,9 +336,11 @@ def known_archs() -> tuple[str, ...]:
 
 _REPORT = re.compile(
     r"Compiling entry function '(\S+)' for '\w+'.*?"
-    r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads",
+    r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
+    r"(?:\n[^\n]*Used (\d+) registers)?",
     re.S,
 )
+_LOSS = re.compile(r"\((C\d+)\) Potential Performance Loss: (.*?) in (?:the )?function '(\w+)'")
 _REGCOUNT, _FRAME_SIZE = 0x2F, 0x11
 _RESERVED_SHARED = 1024  # bytes of a block that the system keeps for itself
 
@@ -360,6 +365,17 @@ def resource_usage(cubin: bytes, log: str = "") -> dict[str, KernelUsage]:
             count, shared, frames.get(kernel, 0), *spills.get(kernel, (0, 0))
         )
     return usage
+
+
+def performance_losses(log: str) -> list[tuple[str, str]]:
+    """What ptxas says in the log of `compile_cuda(..., "cubin")` that makes code slow, as products
+    of warp groups that wait for each other (C7510 and those after): kernels, and its words."""
+    return [(m[3], f"{m[1]}: {m[2]}") for m in _LOSS.finditer(log)]
+
+
+def commented(sass: str, log: str) -> str:
+    """SASS below what ptxas said of its speed."""
+    return "".join(f"// {name}: {text}\n" for name, text in performance_losses(log)) + sass
 
 
 def _elf_sections(image: bytes) -> list[tuple[str, bytes, int, int]]:
