@@ -31,7 +31,8 @@ from benchmarks import gpu_blas
 from benchmarks.gpu_cases import BY_NAME, CASES, Case
 from benchmarks.gpu_clock import Clock, Runs, prepared, repeated
 from benchmarks.gpu_rates import REACHED, rates
-from benchmarks.gpu_static import compiled, row, table
+from benchmarks.gpu_static import row, table
+from tilewright.report.sass import compiled
 
 RESULTS = Path(__file__).parent / "results"
 ARCHS = ("sm_75", "sm_80", "sm_90")

@@ -40,8 +40,8 @@ import tilewright as tw
 from benchmarks.gpu_code_cases import CODE_CASES, CodeCase
 from benchmarks.gpu_code_drawn import drawn
 from benchmarks.gpu_code_operators import drawn_operators
-from benchmarks.gpu_static import Static, compiled
 from tilewright.base.dtype import parse
+from tilewright.report.sass import Static, arithmetic_share, compiled, tensor_instructions
 
 ARCHS = ("sm_80", "sm_90")
 CRITERIA = ("spills", "wide", "async", "banks", "tensor", "share", "waits")
@@ -49,15 +49,6 @@ MOST_TURNS = 1.1
 LEAST_SHARE = 80.0
 LEAST_WIDE = 50.0  # of the instructions: edges and single results are narrow
 _LARGE = 8  # an array that has so small a part of all bytes does not count
-_TENSOR = ("HMMA", "IMMA", "HGMMA", "IGMMA", "QGMMA")
-_USEFUL = ("FFMA", "HFMA2", "IDP", *_TENSOR)
-# what moves data and steers is not arithmetic
-_OTHERS = (
-    "LD", "ST", "BAR", "BRA", "BSSY", "BSYNC", "DEPBAR", "LDSM", "MOV", "UMOV", "S2R", "CS2R",
-    "S2UR", "WARPSYNC", "EXIT", "NOP", "R2UR", "SHFL", "CALL", "RET", "PLOP3", "ULDC", "MEMBAR",
-    "ERRBAR", "CCTL", "YIELD", "BREAK", "BMOV", "PRMT", "ELECT", "VOTE", "SYNCS", "UTMA",
-    "WARPGROUP", "ARRIVES", "R2P", "P2R", "SEL", "FENCE",
-)  # fmt: skip
 
 
 def measure(case: CodeCase, arch: str) -> dict[str, Any]:
@@ -196,20 +187,6 @@ def _waits(kernels: Sequence[Static]) -> Verdict:
         return None
     found = sum(s.losses for s in kernels)
     return found, found == 0
-
-
-def tensor_instructions(s: Static) -> int:
-    """Of tensor cores, in the whole kernel."""
-    return sum(s.count(name) for name in _TENSOR)
-
-
-def arithmetic_share(main: Static) -> float:
-    """Percentage of the arithmetic in a kernel's hottest loop that multiplies and adds."""
-    # what is written out whole has no loop: then from the first product to the last
-    hot = main.loop or main.products or main.everything
-    arithmetic = {k: n for k, n in hot.items() if not k.startswith(_OTHERS)}
-    useful = sum(n for k, n in arithmetic.items() if k.startswith(_USEFUL))
-    return 100.0 * useful / max(1, sum(arithmetic.values()))
 
 
 def cell(verdict: list[Any] | None) -> str:

@@ -16,72 +16,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tilewright as tw
-from benchmarks.gpu_code import arithmetic_share, tensor_instructions
-from benchmarks.gpu_static import Static, compiled_module
 from benchmarks.networks_models import paths
 from tilewright.base.errors import TilewrightError
 from tilewright.graph.device import DeviceExecutable
+from tilewright.report.roofline import GPUS, estimate, grids_of
+from tilewright.report.sass import compiled_module
 from tilewright.rt.drivers import nvrtc
-from tilewright.rt.plan import Work, symbol_of
+from tilewright.rt.plan import symbol_of
 from tilewright.topi.schedules.gpu.tile_plan import FILLING
 
 Row = dict[str, Any]
-_LAUNCH = 2e-6  # seconds from kernel to kernel of a stream
-_GRID = re.compile(r"launch\('(\w+)', \((\d+), (\d+), (\d+)\)")
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """Rates of a device at its boost clock, from its data sheet: bytes and operations a second."""
-
-    name: str
-    processors: int
-    memory: float
-    float32: float
-    float16: float  # in registers
-    tensor: float  # float16 and bfloat16
-
-
-GPUS = {
-    "sm_80": Gpu("A100 SXM 40 GB", 108, 1.555e12, 19.5e12, 78e12, 312e12),
-    "sm_90": Gpu("H100 SXM", 132, 3.35e12, 66.9e12, 133.8e12, 989e12),
-}
-
-
-def estimate(work: Work, grids: Sequence[tuple[str, int]], code: dict[str, Static], g: Gpu) -> Row:
-    """The least time of a function that launches kernels on so many blocks each."""
-    counts = dict(grids)
-
-    def done(s: Static) -> tuple[bool, int, int]:
-        threads = s.threads * counts[s.name]
-        products = s.count("FFMA") + s.count("HFMA2")
-        return tensor_instructions(s) > 0, products * threads, s.everything.total() * threads
-
-    main = max((code[name] for name in counts), key=done)
-    blocks = counts[main.name]
-    waves = -(-blocks // g.processors)
-    filled = blocks / (waves * g.processors)
-    on_cores = tensor_instructions(main) > 0
-    halves = main.count("HFMA2") > main.count("FFMA")
-    rate = g.tensor if on_cores else g.float16 if halves else g.float32
-    share = max(arithmetic_share(main), 1.0) / 100
-    moving, computing = work.bytes / g.memory, work.flops / (rate * share * filled)
-    return {
-        "kernel": main.name, "launches": len(grids), "blocks": blocks,
-        "registers": main.registers, "spills": main.spills, "tensor": on_cores,
-        "share": round(100 * share, 1), "gflop": work.flops / 1e9, "mb": work.bytes / 1e6,
-        "us": 1e6 * (max(moving, computing) + _LAUNCH * len(grids)),
-        "binds": "arithmetic" if computing > moving else "memory",
-    }  # fmt: skip
 
 
 def measure(path: Path, network: str, dtype: str, arch: str) -> Row:
@@ -96,7 +47,7 @@ def measure(path: Path, network: str, dtype: str, arch: str) -> Row:
     rows = []
     for call, nodes, work in zip(net.calls, net.nodes, net.work):
         host: Any = net.module[symbol_of(call.kernel)]
-        grids = [(n, int(x) * int(y) * int(z)) for n, x, y, z in _GRID.findall(host.text)]
+        grids = grids_of(host.text)
         if grids:
             rows.append({"nodes": nodes, **estimate(work, grids, code, GPUS[arch])})
     return {

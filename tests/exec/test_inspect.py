@@ -61,7 +61,7 @@ def test_all_stages_of_a_program(program: Path) -> None:
     assert "define i32 @once" in cpu["stages"]["source"] and "once:" in cpu["stages"]["asm"]
     if nvrtc.find_compiler():
         figures = cuda["figures"]["twice_kernel"]
-        assert 0 < figures["registers"] < 64 and figures["spill_store_bytes"] == 0
+        assert 0 < figures["registers"] < 64 and figures["spill_bytes"] == 0
     else:
         assert "no CUDA compiler here" in cuda["stages"]["asm"]
 
@@ -147,8 +147,29 @@ def test_what_makes_a_kernel_slow_stands_above_its_code(monkeypatch: pytest.Monk
     ):
         monkeypatch.setattr(nvrtc, name, lambda *_, value=value: value)
     unit = inspect.Unit("module")
-    inspect._add_cuda(unit, "", "sm_90a")
+    inspect._add_cuda(unit, "", "sm_90a", {})
     said = "// f: C7510: wgmma.mma_async instructions are serialized due to a branch\n"
     assert unit.texts["asm"] == 2 * said + "SASS\n"
     assert unit.figures["f"]["performance_losses"] == 2
     assert "performance_losses" not in unit.figures["g"]
+
+
+def test_kernels_of_a_network_come_with_their_figures(tmp_path: Path) -> None:
+    """Occupancy, instructions, and the least time on a GPU of that architecture."""
+    w = np.ones((256, 64), np.float16)
+    path = tmp_path / "m.onnx"
+    model, _ = node_model("MatMul", [np.ones((512, 256), np.float16)], [w])
+    path.write_bytes(model.SerializeToString())
+    target = ["--target", "cuda -arch=sm_80", "--precision", "float16"]
+    done = CliRunner().invoke(main, ["inspect", str(path), "--stage", "sass", "--json", *target])
+    assert done.exit_code == 0, done.output
+    (unit,) = (u for u in json.loads(done.stdout) if u["figures"])
+    assert "HMMA" in unit["stages"]["asm"]
+    (kernel,) = (f for f in unit["figures"].values() if "registers" in f)
+    assert 0 < kernel["percent_occupancy"] <= 100 and kernel["blocks_a_multiprocessor"] >= 1
+    assert kernel["spill_bytes"] == 0 and kernel["shared_bytes"] > 0
+    assert kernel["global_async_copies_of_128_bits"] == kernel["global_async_copies"] > 0
+    assert any(name.startswith("HMMA") for name in kernel["hottest_instructions"])
+    (estimate,) = (f for f in unit["figures"].values() if "us_at_least" in f)
+    assert estimate["gflop"] == round(2 * 512 * 256 * 64 / 1e9, 4)
+    assert estimate["us_at_least"] > 2 and estimate["kernels"] == 1

@@ -7,9 +7,9 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,20 @@ from ..graph.build import distinct_groups, find_schedules, prepare
 from ..graph.kernel import lower_named
 from ..graph.onnx.load import load_onnx
 from ..graph.tuned import title
+from ..graph.work import work_of
+from ..report.roofline import estimate, gpu_of, grids_of
+from ..report.sass import compiled_source, figures
 from ..rt.drivers import nvrtc
 from ..rt.load import load_module
 from ..rt.module import Module
 from ..rt.network_file import is_network
-from ..rt.plan import symbol_of
+from ..rt.plan import Work, symbol_of
 from ..target.target import Target
 from . import show
 from .data import shapes_of
 
 STAGES = ("graph", "groups", "tir", "lowered", "source", "asm")
+SYNONYMS = {"sass": "asm"}  # what NVIDIA calls its machine code
 _SOURCES = ("ll", "cuda", "opencl", "c", "host")  # of dumped stages and of modules
 _TIMEOUT = 600
 
@@ -40,7 +44,7 @@ class Unit:
 
     name: str
     texts: dict[str, str] = field(default_factory=dict)
-    figures: dict[str, dict[str, int]] = field(default_factory=dict)
+    figures: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Options:
 
 def inspect(options: Options) -> int:
     """Run the command; the exit status."""
+    options = replace(options, stage=SYNONYMS.get(options.stage or "", options.stage))
     path = Path(options.what)
     if not path.is_file():
         raise TilewrightError(
@@ -124,8 +129,9 @@ def _of_model(path: Path, options: Options) -> list[Unit]:
         lowered = lower_named(distinct[k], target, names[k], tuned[k])
         device = "gpu" in target.keys
         built = build_device(lowered, target) if device else build_lowered(lowered, target)
+        host = getattr(built[names[k]], "text", "") if device else ""
         for module in built.imported_modules or (built,):  # of devices, what the host launches
-            unit = _of_module(module, options)
+            unit = _of_module(module, options, host, work_of(distinct[k]) if device else None)
             units.append(Unit(names[k], unit.texts, unit.figures))
     return units
 
@@ -172,7 +178,7 @@ def _read_dumps(folder: Path, options: Options) -> list[Unit]:
         elif kind in _SOURCES:
             unit.texts["source"] = text
             if kind == "cuda":
-                _add_cuda(unit, text, options.arch)
+                _add_cuda(unit, text, options.arch, {})
         elif kind == "s":
             unit.texts["asm"] = text
     return units
@@ -184,7 +190,7 @@ def _of_artifact(path: Path, options: Options) -> list[Unit]:
     return [_of_module(m, options) for m in (module, *module.imported_modules)]
 
 
-def _of_module(module: Module, options: Options) -> Unit:
+def _of_module(module: Module, options: Options, host: str = "", work: Work | None = None) -> Unit:
     unit = Unit(", ".join(module.function_names) or module.entry_name)
     formats = module.source_formats
     if "tir" in formats:
@@ -197,30 +203,49 @@ def _of_module(module: Module, options: Options) -> Unit:
         unit.texts["asm"] = module.get_source("asm")
     if "cuda" in formats:
         arch = str(module.target.attrs.get("arch", "")) or options.arch
-        _add_cuda(unit, unit.texts["source"], arch)
+        code = module.device_code
+        asked = {k.name: k.shared_bytes for k in code.kernels} if code is not None else {}
+        _add_cuda(unit, unit.texts["source"], arch, asked, host, work)
     return unit
 
 
-def _add_cuda(unit: Unit, source: str, arch: str) -> None:
-    """PTX or SASS, and what each kernel takes, where a compiler is there."""
+def _add_cuda(
+    unit: Unit,
+    source: str,
+    arch: str,
+    asked: Mapping[str, int],
+    host: str = "",
+    work: Work | None = None,
+) -> None:
+    """PTX or SASS, and what each kernel takes, where a compiler is there; of a function of known
+    `work`, whose `host` code launches them, the least time. `asked`: dynamic shared memory."""
     try:
         cubin, log = nvrtc.compile_cuda(source, arch, "cubin")
     except (TargetError, CompileError) as error:
         unit.texts["asm"] = f"// {error}\n"
         return
-    for name, use in nvrtc.resource_usage(cubin, log).items():
-        unit.figures[name] = {
-            "registers": use.registers,
-            "shared_bytes": use.shared,
-            "stack_bytes": use.stack,
-            "spill_store_bytes": use.spill_stores,
-            "spill_load_bytes": use.spill_loads,
-        }
-    for name, _ in nvrtc.performance_losses(log):
-        unit.figures[name]["performance_losses"] = 1 + unit.figures[name].get(
-            "performance_losses", 0
-        )
     try:
         unit.texts["asm"] = nvrtc.commented(nvrtc.disassemble(cubin), log)
+        kernels = compiled_source(source, cubin, log, arch, asked)
     except TargetError:
         unit.texts["asm"] = nvrtc.compile_cuda(source, arch, "ptx")[0].decode()
+        kernels = []
+        for name, use in nvrtc.resource_usage(cubin, log).items():
+            unit.figures[name] = {
+                "registers": use.registers,
+                "shared_bytes": use.shared + asked.get(name, 0),
+                "stack_bytes": use.stack,
+                "spill_bytes": use.spill_stores + use.spill_loads,
+            }
+    unit.figures.update((s.name, figures(s)) for s in kernels)
+    gpu, grids = gpu_of(arch), grids_of(host)
+    if work is not None and gpu is not None and kernels and grids:
+        found = estimate(work, grids, {s.name: s for s in kernels}, gpu)
+        unit.figures[f"{unit.name} on {gpu.name}"] = {
+            "us_at_least": round(found["us"], 2),
+            "gflop": round(work.flops / 1e9, 4),
+            "mb": round(work.bytes / 1e6, 3),
+            "bound_by": found["binds"],
+            "blocks": found["blocks"],
+            "kernels": found["launches"],
+        }

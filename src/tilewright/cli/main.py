@@ -276,9 +276,9 @@ def bench(**options: Any) -> None:
 @click.argument("args", nargs=-1, metavar="[ARGS]...")
 @click.option(
     "--stage",
-    type=click.Choice(inspect_command.STAGES),
+    type=click.Choice((*inspect_command.STAGES, *inspect_command.SYNONYMS)),
     help="One stage only: of a network its graph or groups of nodes; loops as scheduled, after all "
-    "passes, source, or machine code.",
+    "passes, source, or machine code (asm, of CUDA also sass).",
 )
 @_target
 @_dtype
@@ -293,7 +293,9 @@ def inspect(**options: Any) -> None:
     WHAT is an ONNX model, a Python program, which is run and whose builds are shown, or a file that
     `export_library` wrote. ARGS are the program's own, with -- before those that begin with a dash.
     --target, --precision, --shape and --records are of models. CUDA kernels come with their
-    registers, shared memory and spills where NVRTC or nvcc is installed.
+    registers, shared memory, spills, occupancy, wide accesses and commonest instructions where
+    NVRTC or nvcc is installed, those of models with the least time that they could take on a GPU
+    of their architecture (a roofline by its data sheet).
     """
     sys.exit(inspect_command.inspect(inspect_command.Options(**options)))
 

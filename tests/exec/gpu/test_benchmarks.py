@@ -17,8 +17,9 @@ import pytest
 import tilewright as tw
 from benchmarks import gpu, gpu_blas, gpu_clock, gpu_rates
 from benchmarks.gpu_cases import BY_NAME
-from benchmarks.gpu_static import Static, compiled, launch_bounds, resident, row, table
+from benchmarks.gpu_static import row, table
 from tests.stub_cuda import installed
+from tilewright.report.sass import Static, compiled, launch_bounds, resident
 from tilewright.rt.drivers import nvrtc
 
 ROOT = Path(__file__).resolve().parents[3]

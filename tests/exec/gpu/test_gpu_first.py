@@ -17,9 +17,9 @@ import pytest
 import tilewright as tw
 from benchmarks import gpu_first, gpu_networks, gpu_whole
 from benchmarks.gpu_code_operators import drawn_operators
-from benchmarks.gpu_static import Static
 from tests.stub_cuda import installed
 from tilewright.graph.device import DeviceExecutable
+from tilewright.report.sass import Static
 from tilewright.rt.plan import Work
 
 

@@ -292,7 +292,9 @@ def test_two_blocks_of_a_large_product_have_room(arch: str, dtype: str, transpos
     c = (topi.nn.dense if transposed else topi.nn.matmul)(a, b, out_dtype=sums)
     f = tw.build(topi.default_schedule(c, target), [a, b, c], target, name="f")
     module = f.imported_modules[0]
-    asked = {k.name: k.shared_bytes for k in module.device_code.kernels}
+    code = module.device_code
+    assert code is not None
+    asked = {k.name: k.shared_bytes for k in code.kernels}
     usage = nvrtc.resource_usage(*nvrtc.compile_cuda(module.get_source(), arch, "cubin"))
     taken = max(asked[name] + used.shared for name, used in usage.items())
     most = target.max_shared_memory_per_block
