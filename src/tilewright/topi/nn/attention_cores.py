@@ -42,38 +42,22 @@ from ...loopir.stmt import (
     vstore,
 )
 from ...loopir.visit import walk
-from ...target.target import Target
 from ...tensor.axes import thread_axis
 from ...tensor.compute import placeholder
 from ...tensor.extern import extern
 from ...tensor.op import ComputeOp, domain
 from ...tensor.tensor import Tensor
+from .attention_plan import KEYS, ROWS, pitch_of
 from .attention_scores import Powers, Reads, separated
 from .softmax import least
-from .warp_registers import LANES, OPERANDS, PART, QUAD, SUMS, TILE, Registers
+from .warp_registers import LANES, PART, QUAD, SUMS, TILE, Registers
 
-ROWS, KEYS, WARP_ROWS = 64, 64, 16  # of a block's tile, and of a warp
+WARP_ROWS = 16
 WARPS = ROWS // WARP_ROWS
-_VECTOR, _BANKS = 16, 128  # bytes, of a copy and of all banks
-_WIDEST = 128  # elements of a key, and of a value: more have no room in registers
+_BANKS = 128  # bytes of all of them
 _BLOCKS = 2  # at once on a processor: each thread may have all registers that it can name
-_LEAST_ROWS = 16  # fewer are no fragment
-_BATCHES = 65535  # of a grid's second dimension
 
 Element = Callable[[Sequence[Any], Any, Any], Any]
-
-
-def takes(sizes: Any, dtype: str, target: Target | None) -> bool:
-    """Whether attention of these sizes (see `attention.Sizes`) and that type is made so on a
-    target."""
-    if target is None or target.kind.name != "cuda" or dtype not in OPERANDS:
-        return False
-    able = target.capabilities
-    known = able.async_copies and (dtype, SUMS) in able.matrix_products
-    fits = 0 < max(sizes.size, sizes.last) <= _WIDEST and min(sizes.size, sizes.last) > 0
-    rows = prod(sizes.rows)
-    batches = 0 < prod(sizes.batch) <= _BATCHES
-    return bool(known and fits and rows >= _LEAST_ROWS and batches and sizes.keys > 0)
 
 
 def attention_on_cores(
@@ -168,10 +152,11 @@ class _Kernel:
 
     def body(self, ins: Sequence[Buffer], out: Buffer, order: Sequence[int]) -> Stmt:
         self.reads = Reads(self.scores, dict(zip(self.inputs, ins)))
-        q = self._shared("queries", ROWS, self.deep)
         kept = range(min(self.tiles, 2))
         keys = [self._shared(f"keys_{n}", KEYS, self.deep) for n in kept]
         values = [self._shared(f"values_{n}", KEYS, self.wide) for n in kept]
+        # queries are in registers before the second tile is fetched
+        q = keys[1] if self.tiles > 1 else self._shared("queries", ROWS, self.deep)
         r = self.registers = Registers(
             self.dtype,
             self.lane,
@@ -194,7 +179,7 @@ class _Kernel:
             self._steps(keys, values),
             *self._results(out, order),
         )
-        for b in (q, *keys, *values, *r.buffers.values()):
+        for b in dict.fromkeys((q, *keys, *values, *r.buffers.values())):
             whole = Allocate(b, whole)
         if const_int(self.end - self.begin) is None:
             # not knowing how long the loop is, ptxas would spill, to come to 128 registers
@@ -205,15 +190,21 @@ class _Kernel:
 
     def _seen_tiles(self) -> tuple[Any, Any]:
         """The first and the end of the tiles of keys that any row of a block takes something of."""
-        window, rows = self.sizes.window, self.sizes.rows
-        if window is None or (self.count > rows[-1] and rows[-1] % ROWS):
+        window, rows, at = self.sizes.window, self.sizes.rows, self._tile_of_rows()
+        if window is None or at is None:
             return const(0), const(self.tiles)
-        assert ROWS == KEYS, "row 0 of a block stands at the beginning of a tile of keys"
-        at = O.indexmod(self.block, rows[-1] // ROWS) if self.count > rows[-1] else self.block
         low, high = window
         begin = O.max(at + low // KEYS, 0) if low > 1 - rows[-1] else const(0)
         end = O.min(at + (ROWS - 1 + high + KEYS - 1) // KEYS, self.tiles)
         return begin, end if high < self.sizes.keys else const(self.tiles)
+
+    def _tile_of_rows(self) -> Any:
+        """Where the rows of a block stand, in tiles of keys; None where they may be of two runs."""
+        assert ROWS == KEYS, "row 0 of a block stands at the beginning of a tile of keys"
+        last = self.sizes.rows[-1]
+        if self.count == last:
+            return self.block
+        return None if last % ROWS else O.indexmod(self.block, last // ROWS)
 
     def _steps(self, keys: list[Buffer], values: list[Buffer]) -> Stmt:
         """All tiles of keys, two a turn."""
@@ -237,8 +228,8 @@ class _Kernel:
 
     def _shared(self, name: str, rows: int, tiles: int) -> Buffer:
         """Rows of so many fragments, an odd number of 16 bytes apart."""
-        pitch = tiles * TILE + _VECTOR // parse(self.dtype).nbytes
-        return decl_buffer((rows, pitch), self.dtype, name, scope="shared", data_alignment=16)
+        shape = (rows, pitch_of(tiles, self.dtype))
+        return decl_buffer(shape, self.dtype, name, scope="shared", data_alignment=16)
 
     def _query(self, row: Any, d: Any) -> Any:
         *rest, last = self._apart(self._row(row), self.sizes.rows)
@@ -251,17 +242,29 @@ class _Kernel:
         return O.min(at, self.count - 1) if self.count % ROWS else at
 
     def _load_tile(self, keys: Buffer, values: Buffer, step: Any) -> Stmt:
-        def side(n: int) -> Callable[[Any, Any], Any]:
-            return lambda row, d: self._of_keys(n, step * KEYS + row, d)
+        """Keys and values. Only the last tile, where it has fewer, is compared with their number:
+        with one copy of the code for both, ptxas keeps more conditions than registers have room
+        for."""
+        sizes = self.sizes
 
-        size, last = self.sizes.size, self.sizes.last
-        return seq(self._fill(keys, KEYS, size, side(1)), self._fill(values, KEYS, last, side(2)))
+        def filled(whole: bool) -> Stmt:
+            key, value = (self._of_keys(n, step, whole) for n in (1, 2))
+            one = self._fill(keys, KEYS, sizes.size, key)
+            return seq(one, self._fill(values, KEYS, sizes.last, value))
 
-    def _of_keys(self, n: int, t: Any, d: Any) -> Any:
-        value = self.sides[n](self.places, t, d)
-        if self.sizes.keys % KEYS == 0:
-            return value
-        return O.if_then_else(t < self.sizes.keys, value, const(0, self.dtype))
+        last, rest = divmod(sizes.keys, KEYS)
+        if rest and last:
+            return IfThenElse(step < last, filled(True), filled(False))
+        return filled(not rest)
+
+    def _of_keys(self, n: int, step: Any, whole: bool) -> Callable[[Any, Any], Any]:
+        def element(row: Any, d: Any) -> Any:
+            t = step * KEYS + row
+            value = self.sides[n](self.places, t, d)
+            none = const(0, self.dtype)
+            return value if whole else O.if_then_else(t < self.sizes.keys, value, none)
+
+        return element
 
     def _fill(self, to: Buffer, rows: int, size: int, element: Callable[[Any, Any], Any]) -> Stmt:
         """Copy rows, with zeros behind the last of their elements, in vectors that threads share
@@ -316,9 +319,10 @@ class _Kernel:
         return seq(*made)
 
     def _scored(self, step: Any) -> tuple[list[Stmt], Powers]:
-        """What the softmax is taken of, and how."""
-        made, r = [], self.registers
-        even = self.sizes.keys % KEYS == 0
+        """What the softmax is taken of, and how. Only tiles at an edge of what is seen are compared
+        with it."""
+        made, edge, r = [], [], self.registers
+        none = const(float("-inf"), SUMS)
         for at in range(KEYS // TILE * PART):
             p, n, j = at // PART, at // 4 % 2, at % 4
             t = step * KEYS + (self.lane % QUAD * 2 + (p * TILE + n * 8 + j % 2))
@@ -327,12 +331,34 @@ class _Kernel:
             digits = self._apart(self._row(row), self.sizes.rows)
             read = ProducerLoad(self.seen, [*self.places, *digits, t])
             powers, value = separated(self.reads.expr(read), score)
-            if not even:
-                none = const(float("-inf"), SUMS)
-                value = O.if_then_else(t < self.sizes.keys, value, none)
+            beyond = self.sizes.keys % KEYS > 0
             if value is not score:
+                if beyond:  # where there is nothing to read
+                    value, beyond = O.if_then_else(t < self.sizes.keys, value, none), False
                 made.append(r.store("s", at, value))
+            seen = self.sizes.seen(score, t - digits[-1])
+            seen = O.if_then_else(t < self.sizes.keys, seen, none) if beyond else seen
+            if seen is not score:
+                edge.append(r.store("s", at, seen))
+        if edge:
+            condition = self._at_edge(step)
+            whole = seq(*edge)
+            made.append(whole if condition is None else IfThenElse(condition, whole))
         return made, powers
+
+    def _at_edge(self, step: Any) -> Any:
+        """Whether some row of a block does not take all keys of a tile; None where any tile may be
+        such."""
+        sizes, at = self.sizes, self._tile_of_rows()
+        bounds = [step >= sizes.keys // KEYS] if sizes.keys % KEYS else []
+        if sizes.window is not None and sizes.cut:
+            if at is None:
+                return None
+            low, high = sizes.window
+            away = (step - at) * KEYS
+            bounds += [away + (KEYS - 1) >= high] if high < sizes.keys else []
+            bounds += [away - (ROWS - 1) < low] if low > 1 - sizes.rows[-1] else []
+        return O.any(*bounds)
 
     def _softmax(self, powers: Powers) -> list[Stmt]:
         count, r = KEYS // TILE * PART, self.registers
