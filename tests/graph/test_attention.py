@@ -229,7 +229,7 @@ def test_devices_keep_the_separate_form() -> None:
         ("sm_80", "bfloat16", 32, True),
         ("sm_80", "float32", 32, False),
         ("sm_75", "float16", 32, False),
-        ("sm_80", "float16", 8, False),  # rows that are no fragment
+        ("sm_80", "float16", 1, True),
     ],
 )
 def test_devices_with_tensor_cores_have_one_kernel(

@@ -184,3 +184,20 @@ def test_operators_of_attention(domain: str, causal: int, dtype: str) -> None:
     mask = np.where(np.tri(n, dtype=bool), 0, -np.inf) if causal else None
     result = in_simt(tw.compile(made, CUDA), given)
     np.testing.assert_allclose(result, expected(given, mask), OFF[dtype], OFF[dtype])
+
+
+def test_one_query_and_many_keys() -> None:
+    """Keys of the past: blocks have parts of them, whose sums a second kernel joins."""
+    shapes = {"q": (1, 4, 1, 40), "k": (1, 2, 700, 40), "v": (1, 2, 700, 40), "y": (1, 4, 1, 40)}
+    node = helper.make_node("Attention", ["q", "k", "v"], ["y"])
+    kind = TYPES["float16"]
+    info = [helper.make_tensor_value_info(x, kind, shape) for x, shape in shapes.items()]
+    body = helper.make_graph([node], "attention", info[:3], info[3:])
+    made = helper.make_model(body, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
+    given = {x: RNG.uniform(-2, 2, shapes[x]).astype("float16") for x in "qkv"}
+    net = tw.compile(made, CUDA)
+    assert kernels(net).count("T_attended_parts") > 0
+    q, k, v = (x.astype("float64") for x in given.values())
+    powers = np.exp(np.einsum("bgnsd,bgtd->bgnst", q.reshape(1, 2, 2, 1, 40), k) * 40**-0.5)
+    wanted = np.einsum("bgnst,bgtd->bgnsd", powers / powers.sum(-1, keepdims=True), v)
+    np.testing.assert_allclose(in_simt(net, given), wanted.reshape(1, 4, 1, 40), 2e-3, 2e-3)

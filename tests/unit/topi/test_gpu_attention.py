@@ -13,7 +13,7 @@ import tilewright as tw
 from tilewright import te, tir, topi
 from tilewright.rt.drivers import nvrtc
 from tilewright.topi.nn.attention import MASKED, NUMBERS, PLAIN, Sizes, attention
-from tilewright.topi.nn.attention_plan import shared_bytes, takes
+from tilewright.topi.nn.attention_plan import parts_of, shared_bytes, takes
 
 TARGET = tw.Target("cuda -arch=sm_80")
 WHY = nvrtc.why_missing()
@@ -257,8 +257,59 @@ def test_what_one_kernel_takes() -> None:
     assert not takes(sizes, "float32", TARGET)
     assert not takes(sizes, "float16", tw.Target("cuda -arch=sm_75"))
     assert not takes(sizes, "float16", tw.Target("llvm"))
-    assert not takes(Sizes((12,), (1,), 197, 64, 64), "float16", TARGET)
+    assert takes(Sizes((12,), (1,), 197, 64, 64), "float16", TARGET)
     assert not takes(Sizes((12,), (197,), 197, 256, 64), "float16", TARGET)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "size", "last", "empty"),
+    [
+        ("float16", (1, 1, 1, 1000), 40, 40, ""),
+        ("bfloat16", (1, 4, 1, 700), 64, 31, ""),
+        ("float16", (2, 3, 30, 300), 24, 24, MASKED),
+        ("float16", (1, 1, 3, 500), 128, 128, NUMBERS),
+        ("bfloat16", (1, 2, 5, 500), 16, 16, PLAIN),
+    ],
+)
+def test_few_blocks_have_parts_of_the_keys(
+    dtype: str, shape: tuple[int, int, int, int], size: int, last: int, empty: str
+) -> None:
+    """The second kernel joins them: rows that see nothing of a part, and of all."""
+    b, _, n, keys = shape
+    if empty:
+        rng = np.random.default_rng(1)
+        mask = rng.random((b, 1, n, keys)).astype("float32")
+        mask[rng.random(mask.shape) < 0.4] = mask[0, 0, 0, : keys // 2] = mask[0, 0, 1] = -np.inf
+        made, more = Made(dtype, shape, size, last, topi.add, empty, beside=mask.shape), [mask]
+    else:
+        made, more, mask = Made(dtype, shape, size, last), [], np.zeros(1, np.float32)
+    f = made.built(TARGET)
+    result = np.zeros([int(d) for d in made.out.shape], KINDS[dtype])
+    reports = f.run_simt(*made.arrays, *more, result).values()
+    want = made.weighed(made.scores() + mask)
+    want = want if empty in ("", PLAIN) else np.nan_to_num(want)
+    close(result.astype("float64"), want, dtype)
+    assert len(reports) == 2 and not any(r.findings for r in reports)
+
+
+@pytest.mark.parametrize(
+    ("batch", "rows", "keys", "window", "parts"),
+    [
+        (32, 1, 4096, None, 6),  # two blocks for each of 96 processors
+        (1, 32, 4096, None, 32),  # not below two tiles
+        (1, 1, 255, None, 2),
+        (1, 1, 128, None, 1),
+        (1, 1, 1, None, 1),
+        (96, 64, 1 << 20, None, 2),
+        (192, 64, 1 << 20, None, 1),
+        (1, 64, 4096, (0, 4000), 1),
+        (1, 1, 700, None, 4),  # of three tiles, the last of two
+    ],
+)
+def test_parts(
+    batch: int, rows: int, keys: int, window: tuple[int, int] | None, parts: int
+) -> None:
+    assert parts_of(Sizes((batch,), (rows,), keys, 64, 64, window)) == parts
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100"])

@@ -8,12 +8,14 @@ from typing import Any
 
 from ...base.dtype import parse
 from ...target.target import Target
+from ..schedules.gpu.tile_plan import FILLING
 from .warp_registers import OPERANDS, SUMS, TILE
 
-ROWS, KEYS = 64, 64  # of a block's tile
+ROWS, KEYS, WARP_ROWS = 64, 64, 16  # of a block's tile, and of a warp
 _VECTOR = 16  # bytes of a copy
 _WIDEST = 128  # elements of a key, and of a value: more have no room in registers
-_LEAST_ROWS = 16  # fewer are no fragment
+_LEAST_TILES = 2  # of a part of the keys
+_BLOCKS = 2 * FILLING  # two at once on a processor
 _BATCHES = 65535  # of a grid's second dimension
 
 
@@ -27,9 +29,18 @@ def takes(sizes: Any, dtype: str, target: Target | None) -> bool:
     fits = 0 < max(sizes.size, sizes.last) <= _WIDEST and min(sizes.size, sizes.last) > 0
     rows = prod(sizes.rows)
     batches = 0 < prod(sizes.batch) <= _BATCHES
-    if not (known and fits and rows >= _LEAST_ROWS and batches and sizes.keys > 0):
+    if not (known and fits and rows > 0 and batches and sizes.keys > 0):
         return False
     return shared_bytes(sizes, dtype) <= target.max_shared_memory_per_block
+
+
+def parts_of(sizes: Any) -> int:
+    """Into how many parts the keys are cut, each a block's: more than one where there are few
+    blocks for all processors, and many keys of which each row sees all."""
+    blocks = -(-prod(sizes.rows) // ROWS) * prod(sizes.batch)
+    tiles = -(-sizes.keys // KEYS)
+    most = 1 if sizes.window is not None else min(tiles // _LEAST_TILES, _BLOCKS // blocks)
+    return -(-tiles // -(-tiles // max(1, most)))
 
 
 def pitch_of(tiles: int, dtype: str) -> int:
