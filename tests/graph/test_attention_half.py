@@ -168,7 +168,7 @@ def test_other_devices_keep_the_separate_form(target: str) -> None:
 def test_operators_of_attention(domain: str, causal: int, dtype: str) -> None:
     n, kind = 70, TYPES[dtype]
     if domain:
-        how = {"num_heads": HEADS, "unidirectional": causal, "domain": domain}
+        how: dict[str, Any] = {"num_heads": HEADS, "unidirectional": causal, "domain": domain}
         node = helper.make_node("MultiHeadAttention", ["q", "k", "v"], ["y"], **how)
     else:
         how = {"q_num_heads": HEADS, "kv_num_heads": HEADS, "is_causal": causal}

@@ -38,7 +38,7 @@ def parts_of(sizes: Any) -> int:
     """Into how many parts the keys are cut, each a block's: more than one where there are few
     blocks for all processors, and many keys of which each row sees all."""
     blocks = -(-prod(sizes.rows) // ROWS) * prod(sizes.batch)
-    tiles = -(-sizes.keys // KEYS)
+    tiles: int = -(-sizes.keys // KEYS)
     most = 1 if sizes.window is not None else min(tiles // _LEAST_TILES, _BLOCKS // blocks)
     return -(-tiles // -(-tiles // max(1, most)))
 
