@@ -234,8 +234,8 @@ def _attention(
     for v in values:
         view, passed = strided(v, before if v is not values[2] else lambda node: None)
         views.append(view)
-        for node in passed:
-            scale *= _is_scaled(node) or 1.0
+        for factor in map(_is_scaled, passed):
+            scale *= 1.0 if factor is None else factor
     if any(view.source.dtype != dtype for view in views) or not (narrow or dtype == "float32"):
         return None
     ends = _ends(found.second.output, readers, outputs)
