@@ -266,7 +266,7 @@ def test_what_one_kernel_takes() -> None:
     [
         ("float16", (1, 1, 1, 1000), 40, 40, ""),
         ("bfloat16", (1, 4, 1, 700), 64, 31, ""),
-        ("float16", (2, 3, 30, 300), 24, 24, MASKED),
+        ("float16", (2, 3, 30, 450), 24, 24, MASKED),
         ("float16", (1, 1, 3, 500), 128, 128, NUMBERS),
         ("bfloat16", (1, 2, 5, 500), 16, 16, PLAIN),
     ],
@@ -297,7 +297,8 @@ def test_few_blocks_have_parts_of_the_keys(
     [
         (32, 1, 4096, None, 6),  # two blocks for each of 96 processors
         (1, 32, 4096, None, 32),  # not below two tiles
-        (1, 1, 255, None, 2),
+        (1, 1, 384, None, 3),
+        (1, 1, 320, None, 1),  # a second kernel takes longer than two tiles fewer
         (1, 1, 128, None, 1),
         (1, 1, 1, None, 1),
         (96, 64, 1 << 20, None, 2),

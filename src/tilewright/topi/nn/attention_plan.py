@@ -15,6 +15,7 @@ ROWS, KEYS, WARP_ROWS = 64, 64, 16  # of a block's tile, and of a warp
 _VECTOR = 16  # bytes of a copy
 _WIDEST = 128  # elements of a key, and of a value: more have no room in registers
 _LEAST_TILES = 2  # of a part of the keys
+_JOINING = 4  # tiles that take as long as one more kernel: 2 us, at about 0.5 us a tile
 _BLOCKS = 2 * FILLING  # two at once on a processor
 _BATCHES = 65535  # of a grid's second dimension
 
@@ -40,7 +41,8 @@ def parts_of(sizes: Any) -> int:
     blocks = -(-prod(sizes.rows) // ROWS) * prod(sizes.batch)
     tiles: int = -(-sizes.keys // KEYS)
     most = 1 if sizes.window is not None else min(tiles // _LEAST_TILES, _BLOCKS // blocks)
-    return -(-tiles // -(-tiles // max(1, most)))
+    each = -(-tiles // max(1, most))
+    return -(-tiles // each) if tiles - each >= _JOINING else 1
 
 
 def pitch_of(tiles: int, dtype: str) -> int:
