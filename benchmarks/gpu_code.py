@@ -3,6 +3,7 @@
     python -m benchmarks.gpu_code [--only NAME ...] [--arch ARCH ...] [--results FILE] [--json]
     python -m benchmarks.gpu_code --draw SEED COUNT ...     # of gpu_code_drawn.py, not of the list
     python -m benchmarks.gpu_code --operators SEED COUNT ...    # of gpu_code_operators.py
+    python -m benchmarks.gpu_code --attention ...    # of gpu_code_attention.py
 
 Compiles each kernel of gpu_code_cases.py for each architecture, runs a small size of the same
 schedule in simt against NumPy, and says of each criterion whether it holds:
@@ -37,6 +38,7 @@ from typing import Any
 import numpy as np
 
 import tilewright as tw
+from benchmarks.gpu_code_attention import ATTENTION_CASES
 from benchmarks.gpu_code_cases import CODE_CASES, CodeCase
 from benchmarks.gpu_code_drawn import drawn
 from benchmarks.gpu_code_operators import drawn_operators
@@ -268,9 +270,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--operators", nargs=2, type=int, metavar=("SEED", "COUNT"), help="by chance, of most kinds"
     )
+    parser.add_argument("--attention", action="store_true", help="attention in one kernel")
     parser.add_argument("--json", action="store_true", help="print rows as JSON, not as a table")
     options = parser.parse_args(argv)
-    known = CODE_CASES
+    known = ATTENTION_CASES if options.attention else CODE_CASES
     if options.draw or options.operators:
         known = (
             *drawn(*(options.draw or (0, 0))),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from tests.graph.test_attention import Writer
 from tilewright.graph.build import prepare
 from tilewright.graph.ir import Graph, Value, constant
-from tilewright.graph.passes.attention_window import window_of
+from tilewright.graph.passes.attention_window import window_of, without_masks
 from tilewright.target.target import Target
 
 Array = np.ndarray[Any, Any]
@@ -34,6 +35,7 @@ def number(value: float) -> Array:
 
 CAUSAL = np.tri(6, 9, 3, dtype=bool)  # query 0 sees keys 0 to 3
 BAND = CAUSAL & ~np.tri(6, 9, 1, dtype=bool)
+HOLES = CAUSAL & (np.arange(9) != 1)
 ADD = (("add", (0, 1), ()),)
 WHERE = (("where", (1, 0, 2), ()),)
 
@@ -44,6 +46,15 @@ WHERE = (("where", (1, 0, 2), ()),)
         ([low(CAUSAL)], ADD, (-5, 4)),
         ([low(CAUSAL, -3e38)], ADD, (-5, 4)),
         ([low(CAUSAL, -1e4)], ADD, None),  # scores may be as low
+        ([low(CAUSAL, -65504)], ADD, None),
+        ([low(CAUSAL, -65504).astype("float16")], ADD, (-5, 4)),  # as low as they can be
+        ([low(CAUSAL, -65504).astype("float16"), None], (*ADD, ("add", (3, 2), ())), None),
+        ([low(CAUSAL, -3e38).astype(ml_dtypes.bfloat16)], ADD, (-5, 4)),
+        (
+            [low(CAUSAL, -65504).astype("float16"), np.array(0.125, "float16")],
+            (*ADD, ("multiply", (3, 2), ())),
+            None,
+        ),
         ([low(BAND)], ADD, (2, 4)),
         ([low(CAUSAL)[None, None]], ADD, (-5, 4)),
         ([np.stack([low(CAUSAL), low(BAND)])], ADD, (-5, 4)),  # a head sees what another does not
@@ -68,6 +79,40 @@ def test_what_is_hidden(
     beside: list[Array | None], steps: Any, found: tuple[int, int] | None
 ) -> None:
     assert window_of(values(*beside), steps) == found
+
+
+TANH = (("tanh", (0,), ()),)
+HALF = np.array(-65504, "float16")
+
+
+@pytest.mark.parametrize(
+    ("beside", "steps", "left"),
+    [
+        ([low(CAUSAL)], ADD, ([], ())),
+        ([low(BAND, -3e38)], ADD, ([], ())),
+        ([low(CAUSAL)[None, None]], ADD, ([], ())),
+        ([CAUSAL, number(INF)], WHERE, ([], ())),
+        ([CAUSAL, HALF], WHERE, ([], ())),
+        ([low(CAUSAL, -65504).astype("float16")], ADD, ([], ())),
+        ([low(CAUSAL).astype(ml_dtypes.bfloat16)], ADD, ([], ())),
+        ([~CAUSAL, number(INF)], (("where", (1, 2, 0), ()),), ([], ())),
+        # what else is done stays, with what it reads
+        ([low(CAUSAL)], (*TANH, ("add", (2, 1), ())), ([], TANH)),
+        ([low(CAUSAL), None], (*ADD, ("add", (3, 2), ())), ([1], (("add", (0, 1), ()),))),
+        # bits of the mask that are no edge, numbers beside it, heads that differ
+        ([low(HOLES)], ADD, None),
+        ([low(CAUSAL) + number(0.5)], ADD, None),
+        ([np.stack([low(CAUSAL), low(BAND)])], ADD, None),
+        ([low(CAUSAL)], (*ADD, ("tanh", (2,), ())), None),
+    ],
+)  # fmt: skip
+def test_what_a_window_says_is_left_out(
+    beside: list[Array | None], steps: Any, left: tuple[list[int], Any] | None
+) -> None:
+    given = values(*beside)
+    window = window_of(given, steps)
+    found = None if window is None else without_masks(given, steps, window)
+    assert found == (None if left is None else ([given[n] for n in left[0]], left[1]))
 
 
 @pytest.mark.parametrize("target", ["cuda -arch=sm_80", "llvm"])

@@ -78,9 +78,9 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     pool_first(graph)
     turn_products(graph)
     recurrent(graph, target)
+    if _is_device(target):
+        fuse_attention(graph, target, dtype)
     if dtype != "float32" and dtype not in wide:
-        if _is_device(target):
-            fuse_attention(graph, target, dtype)
         narrow_floats(graph, dtype)
     lanes = _block(target, dtype)
     if _is_device(target):

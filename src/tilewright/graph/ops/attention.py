@@ -22,13 +22,13 @@ def attention_op(operation: Mapping[str, Compute]) -> OpSpec:
     (*batch, keys, size) and (*batch, keys, last). `steps` (operation, inputs, attributes) compute
     what the softmax is taken of: input 0 is the product (*batch, *rows, keys), those from 1 on the
     further inputs, which are broadcast to it, and the steps before. `block`: keys at a time;
-    `window`: see `Sizes`.
+    `window`, `cut`: see `Sizes`.
     """
 
     def apply(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
-        sizes = Sizes(
-            tuple(a["batch"]), tuple(a["rows"]), a["keys"], a["size"], a["last"], a.get("window")
-        )
+        lengths = (a["keys"], a["size"], a["last"])
+        seen = (a.get("window"), a.get("cut", False))
+        sizes = Sizes(tuple(a["batch"]), tuple(a["rows"]), *lengths, *seen)
         lead = len(sizes.batch) + len(sizes.rows)
 
         def read(n: int) -> Any:

@@ -4,6 +4,9 @@ Exporters write it with copies of queries, keys and values whose heads stand apa
 mask in many ways. Here the softmax is the anchor. Upwards from it element-wise operations on scores
 lead to the first product; downwards reshapes lead to the second. What the products read is followed
 to arrays that can be read in place, and what reads the result to the order that it is wanted in.
+
+Networks in half precision convert scores for the softmax, or round them at every step. In between
+nothing is rounded here: conversions from one of these types to another are passed over.
 """
 
 from __future__ import annotations
@@ -14,26 +17,30 @@ from typing import Any
 
 from ...target.target import Target
 from ...topi.nn.attention import MASKED, NUMBERS, PLAIN, Sizes
-from ...topi.nn.attention_cores import takes
+from ...topi.nn.attention_plan import takes
+from ...topi.nn.warp_registers import OPERANDS
 from ...topi.schedules.attention import keys_at_once
 from ...topi.schedules.machine import Machine
 from ..ir import Graph, Node, Value, constant
 from ..ops import ELEMWISE, OPS, infer
-from .attention_window import window_of
+from .attention_window import window_of, without_masks
 from .strided import Digit, Dimension, Strided, after, cut, reading, refined, strided, whole
 
 MOST_STEPS = 24  # between the products
 SOFTMAX = {"softmax": PLAIN, "masked_softmax": MASKED}
 PRODUCTS = ("batch_matmul", "matmul")
+FLOATS = ("float32", *OPERANDS)
 Readers = dict[Value, list[Node]]
 
 
 @dataclass(frozen=True)
 class _Found:
-    """The nodes of one attention: `steps` lead from the product's scores to what the softmax reads,
-    `output` is of the second product."""
+    """The nodes of one attention: `steps` lead from `scores`, which are those of the product times
+    `scale`, to what the softmax reads."""
 
     product: Node
+    scores: Value
+    scale: float
     steps: list[Node]
     second: Node
     empty: str
@@ -42,13 +49,13 @@ class _Found:
 def fuse_attention(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     """Compute each attention as one node, where its arrays can be read as they lie; of many keys as
     many at a time as `target` has room for. On devices those that one kernel computes, whose values
-    will be of `dtype`."""
+    are of half precision, or of float32 and will be of `dtype`."""
     readers, outputs = graph.consumers(), set(graph.outputs)
     instead: dict[Value, list[Node]] = {}
     for node in graph.nodes:
         if node.op in SOFTMAX:
             found = _around(node, readers, outputs)
-            made = None if found is None else _attention(found, readers, outputs)
+            made = None if found is None else _attention(found, readers, outputs, target)
             if made is not None and all(_is_taken(n, target, dtype) for n in made):
                 instead[made[-1].output] = [_of_part(n, target) for n in made]
     if instead:
@@ -60,8 +67,9 @@ def fuse_attention(graph: Graph, target: Target, dtype: str = "float32") -> Grap
 def _is_taken(node: Node, target: Target, dtype: str) -> bool:
     if node.op != "attention" or "gpu" not in target.keys:
         return True
-    a = node.attrs
-    return takes(Sizes(a["batch"], a["rows"], a["keys"], a["size"], a["last"]), dtype, target)
+    a, own = node.attrs, node.inputs[0].dtype
+    sizes = Sizes(a["batch"], a["rows"], a["keys"], a["size"], a["last"])
+    return takes(sizes, dtype if own == "float32" else own, target)
 
 
 def _of_part(node: Node, target: Target) -> Node:
@@ -69,7 +77,12 @@ def _of_part(node: Node, target: Target) -> Node:
     if node.op != "attention":
         return node
     if "gpu" in target.keys:
-        node.attrs["window"] = window_of(node.inputs[3:], node.attrs["steps"])
+        beside, steps = node.inputs[3:], node.attrs["steps"]
+        window = node.attrs["window"] = window_of(beside, steps)
+        left = None if window is None else without_masks(beside, steps, window)
+        if left is not None:
+            node.inputs[3:], node.attrs["steps"] = left
+            node.attrs["cut"] = True
     else:
         rows, keys = node.attrs["rows"], node.attrs["keys"]
         node.attrs["block"] = keys_at_once(rows, keys, node.output.dtype, Machine.of(target))
@@ -80,20 +93,26 @@ def _around(softmax: Node, readers: Readers, outputs: set[Value]) -> _Found | No
     """What stands before and behind a softmax of scores; None where it is of others."""
     x = softmax.inputs[0]
     last = len(x.shape) - 1
-    if softmax.attrs["axis"] % len(x.shape) != last or x.dtype != "float32" or 0 in x.shape:
+    if softmax.attrs["axis"] % len(x.shape) != last or x.dtype not in FLOATS or 0 in x.shape:
         return None
     above = _scores(softmax, readers, outputs)
     if above is None:
         return None
     v, empty = softmax.output, SOFTMAX[softmax.op]
-    zeroed = _without_nan(v, readers)
-    if zeroed is not None and empty == PLAIN and v not in outputs:
-        v, empty = zeroed, NUMBERS
-    while v not in outputs and len(readers.get(v, ())) == 1:
+    while v not in outputs:
+        zeroed = _without_nan(v, readers)
+        if zeroed is not None and empty == PLAIN:
+            v, empty = zeroed, NUMBERS
+            continue
+        if len(readers.get(v, ())) != 1:
+            return None
         (reader,) = readers[v]
         if _is_product(reader) and reader.inputs[0] is v and reader.inputs[1] is not v:
-            return _Found(*above, reader, empty) if v.shape[-1] == x.shape[-1] else None
-        if reader.op != "reshape":
+            if v.shape[-1] != x.shape[-1]:
+                return None
+            product, steps = above
+            return _Found(product, *_scaled(product.output, steps, readers), reader, empty)
+        if reader.op != "reshape" and not _only_rounds(reader):
             return None
         v = reader.output
     return None
@@ -101,6 +120,17 @@ def _around(softmax: Node, readers: Readers, outputs: set[Value]) -> _Found | No
 
 def _is_product(node: Node) -> bool:
     return node.op in PRODUCTS
+
+
+def _only_rounds(node: Node) -> bool:
+    """Whether a node converts a float to another one."""
+    return node.op == "cast" and {node.inputs[0].dtype, node.output.dtype} <= set(FLOATS)
+
+
+def _exact(node: Node) -> Value | None:
+    """What a node converts to a wider type."""
+    widens = _only_rounds(node) and node.output.dtype == "float32"
+    return node.inputs[0] if widens else None
 
 
 def _scores(softmax: Node, readers: Readers, outputs: set[Value]) -> tuple[Node, list[Node]] | None:
@@ -143,6 +173,18 @@ def _scores(softmax: Node, readers: Readers, outputs: set[Value]) -> tuple[Node,
     return products[0], list(steps)
 
 
+def _scaled(scores: Value, steps: list[Node], readers: Readers) -> tuple[Value, float, list[Node]]:
+    """What the first of the steps only scale the scores to, by how much, and the other steps."""
+    scale = 1.0
+    for n, node in enumerate(steps):
+        by = _is_scaled(node)
+        moves = node.op == "reshape" or _only_rounds(node)
+        if set(readers[scores]) != {node} or not (moves or (by and scores in node.inputs)):
+            return scores, scale, steps[n:]
+        scores, scale = node.output, scale * (by or 1.0)
+    return scores, scale, []
+
+
 def _is_pointwise(node: Node) -> bool:
     """Whether an element depends on the same elements of what is read, and not on where it is."""
     return OPS[node.op].kind == ELEMWISE and "axis" not in node.attrs and node.op != "trilu"
@@ -172,24 +214,37 @@ def _is_scaled(node: Node) -> float | None:
     return None
 
 
-def _attention(found: _Found, readers: Readers, outputs: set[Value]) -> list[Node] | None:
+def _attention(
+    found: _Found, readers: Readers, outputs: set[Value], target: Target
+) -> list[Node] | None:
     """The nodes that compute what is found; the last one's output is that of the last of those that
-    they stand for. None where the arrays cannot be read as they lie, nor after a copy."""
+    they stand for. None where the arrays cannot be read as they lie, nor after a copy, or are of
+    several types."""
     values = [*found.product.inputs, found.second.inputs[1]]
-    if any(v.dtype != "float32" or 0 in v.shape for v in (*values, found.second.output)):
+    if any(0 in v.shape for v in (*values, found.second.output)):
         return None
+    dtype = found.second.output.dtype
+    narrow = "gpu" in target.keys and dtype in OPERANDS
+
+    def before(node: Node) -> Value | None:
+        return _unscaled(node) or (_exact(node) if narrow else None)
+
     scale = 1.0
     views = []
     for v in values:
-        view, passed = strided(v, _unscaled if v is not values[2] else lambda node: None)
+        view, passed = strided(v, before if v is not values[2] else lambda node: None)
         views.append(view)
-        for node in passed:
-            scale *= _is_scaled(node) or 1.0
+        for factor in map(_is_scaled, passed):
+            scale *= 1.0 if factor is None else factor
+    if any(view.source.dtype != dtype for view in views) or not (narrow or dtype == "float32"):
+        return None
     ends = _ends(found.second.output, readers, outputs)
     for end in reversed(ends):
         made = _made(found, views, scale, end)
         if made is not None:
             return made
+    if any(v.dtype != dtype for v in values):
+        return None
     return _made(found, [whole(v) for v in values], 1.0, ends[0])
 
 
@@ -225,6 +280,7 @@ def _in_three(view: Strided, batch: int) -> tuple[Dimension, Dimension, Dimensio
 def _made(found: _Found, views: list[Strided], scale: float, end: Strided) -> list[Node] | None:
     """The nodes for operands that are read as `views`, and a result in the order of `end`."""
     result, scores = found.second.output, found.product.output
+    scale *= found.scale
     keys, last, size = scores.shape[-1], result.shape[-1], found.product.inputs[0].shape[-1]
     batch = prod(scores.shape[:-2])
     q, k, v = (_in_three(view, batch) for view in views)
@@ -334,10 +390,10 @@ def _steps(
     """What the steps between the products read beside the scores, shaped as scores of these extents
     are (by `nodes`, which are added), and the steps themselves, see ops.attention. None where a
     dimension of a step is no run of these."""
-    number = {found.product.output: 0}
+    number = {found.scores: 0}
     more: dict[tuple[Value, tuple[int, ...]], int] = {}
     made: list[tuple[Node, list[Any]]] = []
-    inner = {found.product.output, *(node.output for node in found.steps)}
+    inner = {found.scores, *(node.output for node in found.steps)}
     for node in found.steps:
         inputs: list[Any] = []
         for v in node.inputs:
@@ -351,7 +407,7 @@ def _steps(
         made.append((node, inputs))
     steps: list[Any] = []
     for node, inputs in made:
-        if node.op == "reshape":  # of scores: their elements stay where they are
+        if node.op == "reshape" or _only_rounds(node):  # scores stay where, and what, they are
             number[node.output] = number[node.inputs[0]]
             continue
         numbers = tuple(n if isinstance(n, int) else number[n] for n in inputs)

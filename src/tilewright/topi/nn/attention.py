@@ -17,7 +17,8 @@ from ...tensor.reduce import max as reduce_max
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
 from ..elemwise import accumulator
-from .attention_cores import attention_on_cores, takes
+from .attention_cores import attention_on_cores
+from .attention_plan import takes
 from .softmax import least
 
 ATTENTION = "attention_output"
@@ -35,7 +36,8 @@ class Sizes:
     """Extents of attention: `batch` dimensions, each with keys of its own, `rows` of queries that
     share these; `keys`; elements of a key (`size`) and of a value (`last`). `window` (low, high):
     row r, of the last of `rows`, takes something of keys t with low <= t - r < high alone, of one
-    at least; the scores of others are -infinity, or as good, and they may be left out."""
+    at least; the scores of others are -infinity, or as good, and they may be left out. With `cut`
+    they may be anything, and are left out."""
 
     batch: tuple[int, ...]
     rows: tuple[int, ...]
@@ -43,6 +45,17 @@ class Sizes:
     size: int
     last: int
     window: tuple[int, int] | None = None
+    cut: bool = False
+
+    def seen(self, value: Any, away: Any) -> Any:
+        """The score of a key so far behind its row, -infinity where it is left out."""
+        bounds = []
+        if self.window is not None and self.cut:
+            low, high = self.window
+            bounds += [away >= low] if low > 1 - self.rows[-1] else []
+            bounds += [away < high] if high < self.keys else []
+        none = const(float("-inf"), value.dtype)
+        return O.if_then_else(O.all(*bounds), value, none) if bounds else value
 
 
 def attention(
@@ -75,7 +88,12 @@ def attention(
     if takes(sizes, dtype, Target.current(allow_none=True)):
         sides, end = (query, key, value), partial(_end, empty=empty)
         return attention_on_cores(sizes, sides, dtype, score, end, places)
-    scores = score(compute((*lead, sizes.keys), product, "T_scores"))
+    scored = score(compute((*lead, sizes.keys), product, "T_scores"))
+
+    def seen(*i: Any) -> Any:
+        return sizes.seen(scored(*i), i[-1] - i[-2])
+
+    scores = compute(scored.shape, seen, "T_seen_scores") if sizes.cut else scored
 
     def element_of(i: Sequence[Any], t: Any, e: Any) -> Any:
         return cast(wide, value(i[:at], t, e))

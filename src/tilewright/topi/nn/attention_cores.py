@@ -12,10 +12,12 @@ what one of m16n8k16 takes of its first operand (PTX ISA, "Matrix Fragments for 
 no score is ever in memory (Dao: FlashAttention-2, 2023).
 
 Tiles of which no row of a block takes anything (`Sizes.window`: later keys, as a rule) are left
-out. Beyond the last key scores are -infinity, and values zeros; beyond the last row the last one is
-computed again, and not stored. It is an external operation with loops of its own, since no schedule
-keeps fragments between two products; barriers and waits are put in as for any kernel. Two tiles
-have arrays of their own, so that one barrier a tile is enough.
+out. Where blocks are few, each has a part of the keys only, and one more kernel joins what they
+leave (Dao et al.: Flash-Decoding for long-context inference, 2023). Beyond the last key scores are
+-infinity, and values zeros; beyond the last row the last one is computed again, and not stored. It
+is an external operation with loops of its own, since no schedule keeps fragments between two
+products; barriers and waits are put in as for any kernel. Two tiles have arrays of their own, so
+that one barrier a tile is enough.
 """
 
 from __future__ import annotations
@@ -39,41 +41,23 @@ from ...loopir.stmt import (
     IfThenElse,
     Stmt,
     seq,
-    vstore,
 )
-from ...loopir.visit import walk
-from ...target.target import Target
 from ...tensor.axes import thread_axis
 from ...tensor.compute import placeholder
 from ...tensor.extern import extern
-from ...tensor.op import ComputeOp, domain
+from ...tensor.op import domain
 from ...tensor.tensor import Tensor
-from .attention_scores import Powers, Reads, separated
+from .attention_ends import digits_of, joined_parts, partial_results, results
+from .attention_plan import KEYS, ROWS, WARP_ROWS, parts_of, pitch_of
+from .attention_scores import Powers, Reads, separated, tensors_read
 from .softmax import least
-from .warp_registers import LANES, OPERANDS, PART, QUAD, SUMS, TILE, Registers
+from .warp_registers import LANES, PART, QUAD, SUMS, TILE, Registers
 
-ROWS, KEYS, WARP_ROWS = 64, 64, 16  # of a block's tile, and of a warp
 WARPS = ROWS // WARP_ROWS
-_VECTOR, _BANKS = 16, 128  # bytes, of a copy and of all banks
-_WIDEST = 128  # elements of a key, and of a value: more have no room in registers
+_BANKS = 128  # bytes of all of them
 _BLOCKS = 2  # at once on a processor: each thread may have all registers that it can name
-_LEAST_ROWS = 16  # fewer are no fragment
-_BATCHES = 65535  # of a grid's second dimension
 
 Element = Callable[[Sequence[Any], Any, Any], Any]
-
-
-def takes(sizes: Any, dtype: str, target: Target | None) -> bool:
-    """Whether attention of these sizes (see `attention.Sizes`) and that type is made so on a
-    target."""
-    if target is None or target.kind.name != "cuda" or dtype not in OPERANDS:
-        return False
-    able = target.capabilities
-    known = able.async_copies and (dtype, SUMS) in able.matrix_products
-    fits = 0 < max(sizes.size, sizes.last) <= _WIDEST and min(sizes.size, sizes.last) > 0
-    rows = prod(sizes.rows)
-    batches = 0 < prod(sizes.batch) <= _BATCHES
-    return bool(known and fits and rows >= _LEAST_ROWS and batches and sizes.keys > 0)
 
 
 def attention_on_cores(
@@ -89,14 +73,25 @@ def attention_on_cores(
     the values are multiplied by; where that is 0, whatever they are is 0."""
     kernel = _Kernel(sizes, sides, dtype, score, finish)
     lead = (*sizes.batch, *sizes.rows, sizes.last)
-    shape = [lead[d] for d in order]
-    result: Tensor = extern(
-        [tuple(shape)],
-        kernel.inputs,
-        lambda ins, outs: kernel.body(ins, outs[0], order),
-        name="T_attention",
-        dtype=[dtype],
-    )
+    shape = tuple(lead[d] for d in order)
+    result: Tensor
+    if kernel.parts == 1:
+
+        def whole(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+            return kernel.body(ins, results(kernel, outs[0], order))
+
+        result = extern([shape], kernel.inputs, whole, name="T_attention", dtype=[dtype])
+        return result
+
+    def of_parts(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+        return kernel.body(ins, partial_results(kernel, outs[0], outs[1]))
+
+    def joined(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+        return joined_parts(kernel, ins[0], ins[1], outs[0], order)
+
+    shapes = [(kernel.parts, prod(lead[:-1]), n) for n in (sizes.last, 2)]
+    made = extern(shapes, kernel.inputs, of_parts, name="T_attended_parts", dtype=[SUMS] * 2)
+    result = extern([shape], made, joined, name="T_attention", dtype=[dtype])
     return result
 
 
@@ -115,63 +110,42 @@ class _Kernel:
         self.count = prod(sizes.rows)
         self.scores = placeholder((*sizes.batch, *sizes.rows, sizes.keys), SUMS, "T_scores")
         self.seen = score(self.scores)
-        self.inputs = self._tensors()
+        self.inputs = tensors_read(self._elements(), self.scores)
         self.tiles = -(-sizes.keys // KEYS)
         self.deep, self.wide = (-(-n // TILE) for n in (sizes.size, sizes.last))
+        self.parts = parts_of(sizes)
         self.axes = [
             thread_axis((0, -(-self.count // ROWS)), "blockIdx.x"),
             thread_axis((0, prod(sizes.batch)), "blockIdx.y"),
+            thread_axis((0, self.parts), "blockIdx.z"),
             thread_axis((0, WARPS), "threadIdx.y"),
             thread_axis((0, LANES), "threadIdx.x"),
         ]
-        self.block, self.batch, self.warp, self.lane = (a.var for a in self.axes)
+        self.block, self.batch, self.part, self.warp, self.lane = (a.var for a in self.axes)
         if sizes.window is not None and sizes.window[1] < sizes.keys:
             # the rows that see most keys begin first: at the end none is left with all of them
             self.block = -(-self.count // ROWS) - 1 - self.block
-        self.places = self._apart(self.batch, sizes.batch)
+        self.places = digits_of(self.batch, sizes.batch)
         self.begin, self.end = self._seen_tiles()
 
-    # -- tensors
-
-    def _tensors(self) -> list[Tensor]:
-        n = len(self.sizes.batch)
-        outer = [const(0)] * (n + len(self.sizes.rows) - 1)
-        zero = const(0)
+    def _elements(self) -> list[Any]:
+        """Some element of all that is read, as expressions."""
+        n, zero = len(self.sizes.batch), const(0)
+        outer = [zero] * (n + len(self.sizes.rows) - 1)
         query, key, value = self.sides
-        found: dict[Tensor, None] = {}
-        todo: list[Any] = [query(outer, zero, zero), key(outer[:n], zero, zero)]
-        todo += [value(outer[:n], zero, zero), ProducerLoad(self.seen, [zero] * self.seen.ndim)]
-        done: set[Tensor] = set()
-        while todo:
-            for e in walk(todo.pop()):
-                if type(e) is not ProducerLoad or e.producer in done:
-                    continue
-                t = e.producer
-                done.add(t)
-                op = t.op
-                if isinstance(op, ComputeOp) and not op.reduce_axis and op.num_outputs == 1:
-                    todo.append(op.body[0])
-                elif op is not self.scores.op:
-                    found[t] = None
-        return list(found)
-
-    def _apart(self, index: Any, extents: Sequence[int]) -> list[Any]:
-        """The digits of a number."""
-        found: list[Any] = []
-        for n, extent in enumerate(extents):
-            step = prod(extents[n + 1 :])
-            digit = O.indexdiv(index, step) if step > 1 else index
-            found.append(O.indexmod(digit, extent) if n else digit)
-        return found
+        some = [query(outer, zero, zero), *(of(outer[:n], zero, zero) for of in (key, value))]
+        return [*some, ProducerLoad(self.seen, [zero] * self.seen.ndim)]
 
     # -- the whole
 
-    def body(self, ins: Sequence[Buffer], out: Buffer, order: Sequence[int]) -> Stmt:
+    def body(self, ins: Sequence[Buffer], end: Callable[[], list[Stmt]]) -> Stmt:
+        """`end`: what becomes of a block's sums."""
         self.reads = Reads(self.scores, dict(zip(self.inputs, ins)))
-        q = self._shared("queries", ROWS, self.deep)
         kept = range(min(self.tiles, 2))
         keys = [self._shared(f"keys_{n}", KEYS, self.deep) for n in kept]
         values = [self._shared(f"values_{n}", KEYS, self.wide) for n in kept]
+        # queries are in registers before the second tile is fetched
+        q = keys[1] if self.tiles > 1 else self._shared("queries", ROWS, self.deep)
         r = self.registers = Registers(
             self.dtype,
             self.lane,
@@ -192,11 +166,11 @@ class _Kernel:
             *(r.store("total", h, const(0, SUMS)) for h in (0, 1)),
             *(r.fetch("q", k * PART, q, self._first(k)) for k in range(self.deep)),
             self._steps(keys, values),
-            *self._results(out, order),
+            *end(),
         )
-        for b in (q, *keys, *values, *r.buffers.values()):
+        for b in dict.fromkeys((q, *keys, *values, *r.buffers.values())):
             whole = Allocate(b, whole)
-        if const_int(self.end - self.begin) is None:
+        if self._turns() is None:
             # not knowing how long the loop is, ptxas would spill, to come to 128 registers
             whole = AttrStmt(const(0), "pragma_launch_bounds_min_blocks", const(_BLOCKS), whole)
         for axis in reversed(self.axes):
@@ -205,21 +179,38 @@ class _Kernel:
 
     def _seen_tiles(self) -> tuple[Any, Any]:
         """The first and the end of the tiles of keys that any row of a block takes something of."""
-        window, rows = self.sizes.window, self.sizes.rows
-        if window is None or (self.count > rows[-1] and rows[-1] % ROWS):
+        window, rows, at = self.sizes.window, self.sizes.rows, self._tile_of_rows()
+        if self.parts > 1:
+            each = -(-self.tiles // self.parts)
+            begin, even = self.part * each, self.tiles % each == 0
+            return begin, begin + each if even else O.min(begin + each, self.tiles)
+        if window is None or at is None:
             return const(0), const(self.tiles)
-        assert ROWS == KEYS, "row 0 of a block stands at the beginning of a tile of keys"
-        at = O.indexmod(self.block, rows[-1] // ROWS) if self.count > rows[-1] else self.block
         low, high = window
         begin = O.max(at + low // KEYS, 0) if low > 1 - rows[-1] else const(0)
         end = O.min(at + (ROWS - 1 + high + KEYS - 1) // KEYS, self.tiles)
         return begin, end if high < self.sizes.keys else const(self.tiles)
 
+    def _tile_of_rows(self) -> Any:
+        """Where the rows of a block stand, in tiles of keys; None where they may be of two runs."""
+        assert ROWS == KEYS, "row 0 of a block stands at the beginning of a tile of keys"
+        last = self.sizes.rows[-1]
+        if self.count == last:
+            return self.block
+        return None if last % ROWS else O.indexmod(self.block, last // ROWS)
+
+    def _turns(self) -> int | None:
+        """How many tiles a block has, where all have as many."""
+        each = -(-self.tiles // self.parts)
+        if self.parts > 1:
+            return None if self.tiles % each else each
+        return const_int(self.end - self.begin)
+
     def _steps(self, keys: list[Buffer], values: list[Buffer]) -> Stmt:
         """All tiles of keys, two a turn."""
         if self.tiles == 1:
             return self._step(keys[0], values[0], self.begin)
-        count = const_int(self.end - self.begin)
+        count = self._turns()
         odd = count is None or count % 2
         turn = Var("turn", "int32")
         halves = []
@@ -230,38 +221,50 @@ class _Kernel:
                 ahead = IfThenElse(step + 1 < self.end, ahead)
             half = seq(ahead, self._step(keys[n], values[n], step))
             halves.append(IfThenElse(step < self.end, half) if n and odd else half)
-        turns = O.indexdiv(self.end - self.begin + 1, 2)
+        turns = O.indexdiv((self.end - self.begin if count is None else count) + 1, 2)
         return For(turn, 0, turns, ForKind.SERIAL, seq(*halves))
 
     # -- tiles in shared memory
 
     def _shared(self, name: str, rows: int, tiles: int) -> Buffer:
         """Rows of so many fragments, an odd number of 16 bytes apart."""
-        pitch = tiles * TILE + _VECTOR // parse(self.dtype).nbytes
-        return decl_buffer((rows, pitch), self.dtype, name, scope="shared", data_alignment=16)
+        shape = (rows, pitch_of(tiles, self.dtype))
+        return decl_buffer(shape, self.dtype, name, scope="shared", data_alignment=16)
 
     def _query(self, row: Any, d: Any) -> Any:
-        *rest, last = self._apart(self._row(row), self.sizes.rows)
+        *rest, last = digits_of(self.row(row), self.sizes.rows)
         return self.sides[0]([*self.places, *rest], last, d)
 
-    def _row(self, row: Any) -> Any:
+    def row(self, row: Any) -> Any:
         """The number of a row of the block among all that share keys; of one beyond the end, of the
         last."""
         at = self.block * ROWS + row
         return O.min(at, self.count - 1) if self.count % ROWS else at
 
     def _load_tile(self, keys: Buffer, values: Buffer, step: Any) -> Stmt:
-        def side(n: int) -> Callable[[Any, Any], Any]:
-            return lambda row, d: self._of_keys(n, step * KEYS + row, d)
+        """Keys and values. Only the last tile, where it has fewer, is compared with their number:
+        with one copy of the code for both, ptxas keeps more conditions than registers have room
+        for."""
+        sizes = self.sizes
 
-        size, last = self.sizes.size, self.sizes.last
-        return seq(self._fill(keys, KEYS, size, side(1)), self._fill(values, KEYS, last, side(2)))
+        def filled(whole: bool) -> Stmt:
+            key, value = (self._of_keys(n, step, whole) for n in (1, 2))
+            one = self._fill(keys, KEYS, sizes.size, key)
+            return seq(one, self._fill(values, KEYS, sizes.last, value))
 
-    def _of_keys(self, n: int, t: Any, d: Any) -> Any:
-        value = self.sides[n](self.places, t, d)
-        if self.sizes.keys % KEYS == 0:
-            return value
-        return O.if_then_else(t < self.sizes.keys, value, const(0, self.dtype))
+        last, rest = divmod(sizes.keys, KEYS)
+        if rest and last:
+            return IfThenElse(step < last, filled(True), filled(False))
+        return filled(not rest)
+
+    def _of_keys(self, n: int, step: Any, whole: bool) -> Callable[[Any, Any], Any]:
+        def element(row: Any, d: Any) -> Any:
+            t = step * KEYS + row
+            value = self.sides[n](self.places, t, d)
+            none = const(0, self.dtype)
+            return value if whole else O.if_then_else(t < self.sizes.keys, value, none)
+
+        return element
 
     def _fill(self, to: Buffer, rows: int, size: int, element: Callable[[Any, Any], Any]) -> Stmt:
         """Copy rows, with zeros behind the last of their elements, in vectors that threads share
@@ -306,6 +309,7 @@ class _Kernel:
                 made.append(r.fetch("f", 0, keys, at))
                 made += r.multiply(("q", k * PART), ("s", p * PART))
         scored, powers = self._scored(step)
+        self.powers = powers
         made += [*scored, *self._softmax(powers)]
         low, high = self.lane % TILE, O.indexdiv(self.lane, TILE) * 8
         for p in range(tiles):
@@ -316,23 +320,46 @@ class _Kernel:
         return seq(*made)
 
     def _scored(self, step: Any) -> tuple[list[Stmt], Powers]:
-        """What the softmax is taken of, and how."""
-        made, r = [], self.registers
-        even = self.sizes.keys % KEYS == 0
+        """What the softmax is taken of, and how. Only tiles at an edge of what is seen are compared
+        with it."""
+        made, edge, r = [], [], self.registers
+        none = const(float("-inf"), SUMS)
         for at in range(KEYS // TILE * PART):
             p, n, j = at // PART, at // 4 % 2, at % 4
             t = step * KEYS + (self.lane % QUAD * 2 + (p * TILE + n * 8 + j % 2))
             row = self.warp * WARP_ROWS + O.indexdiv(self.lane, QUAD) + j // 2 * 8
             score = self.reads.value = r.load("s", at)
-            digits = self._apart(self._row(row), self.sizes.rows)
+            digits = digits_of(self.row(row), self.sizes.rows)
             read = ProducerLoad(self.seen, [*self.places, *digits, t])
             powers, value = separated(self.reads.expr(read), score)
-            if not even:
-                none = const(float("-inf"), SUMS)
-                value = O.if_then_else(t < self.sizes.keys, value, none)
+            beyond = self.sizes.keys % KEYS > 0
             if value is not score:
+                if beyond:  # where there is nothing to read
+                    value, beyond = O.if_then_else(t < self.sizes.keys, value, none), False
                 made.append(r.store("s", at, value))
+            seen = self.sizes.seen(score, t - digits[-1])
+            seen = O.if_then_else(t < self.sizes.keys, seen, none) if beyond else seen
+            if seen is not score:
+                edge.append(r.store("s", at, seen))
+        if edge:
+            condition = self._at_edge(step)
+            whole = seq(*edge)
+            made.append(whole if condition is None else IfThenElse(condition, whole))
         return made, powers
+
+    def _at_edge(self, step: Any) -> Any:
+        """Whether some row of a block does not take all keys of a tile; None where any tile may be
+        such."""
+        sizes, at = self.sizes, self._tile_of_rows()
+        bounds = [step >= sizes.keys // KEYS] if sizes.keys % KEYS else []
+        if sizes.window is not None and sizes.cut:
+            if at is None:
+                return None
+            low, high = sizes.window
+            away = (step - at) * KEYS
+            bounds += [away + (KEYS - 1) >= high] if high < sizes.keys else []
+            bounds += [away - (ROWS - 1) < low] if low > 1 - sizes.rows[-1] else []
+        return O.any(*bounds)
 
     def _softmax(self, powers: Powers) -> list[Stmt]:
         count, r = KEYS // TILE * PART, self.registers
@@ -361,62 +388,3 @@ class _Kernel:
             pair = r.buffers["s"].vload([const(at)], f"{SUMS}x2")
             made.append(r.store("p", at, cast(f"{self.dtype}x2", pair)))
         return made
-
-    # -- the end
-
-    def _results(self, out: Buffer, order: Sequence[int]) -> list[Stmt]:
-        r = self.registers
-        made: list[Stmt] = []
-        for h in (0, 1):
-            made += r.of_quad("total", h, lambda a, b: a + b)
-            made.append(r.store("scale", h, self.finish(r.load("total", h), const(1, SUMS))))
-        last = self.sizes.last
-        pairs = last % 2 == 0 and order[-1] == len(order) - 1
-        for h in (0, 1):
-            row = self.warp * WARP_ROWS + O.indexdiv(self.lane, QUAD) + h * 8
-            axes = [*self.places, *self._apart(self._row(row), self.sizes.rows)]
-            stores: list[Stmt] = []
-            for e in range(self.wide):
-                for n in (0, 1):
-                    column = e * TILE + n * 8 + self.lane % QUAD * 2
-                    at = e * PART + n * 4 + h * 2
-                    stores.append(self._pair(out, order, axes, column, at, h, pairs))
-            body = seq(*stores)
-            if self.count % ROWS:
-                body = IfThenElse(self.block * ROWS + row < self.count, body)
-            made.append(body)
-        return made
-
-    def _pair(
-        self,
-        out: Buffer,
-        order: Sequence[int],
-        axes: list[Any],
-        column: Any,
-        at: int,
-        h: int,
-        whole: bool,
-    ) -> Stmt:
-        """Two neighbours of a row."""
-        last, r = self.sizes.last, self.registers
-        ends = [self._result(h, at + n) for n in (0, 1)]
-
-        def place(e: Any) -> list[Any]:
-            every = [*axes, e]
-            return [every[d] for d in order]
-
-        if whole:
-            two = [r.store("o", at + n, ends[n]) for n in (0, 1)]
-            pair = cast(f"{self.dtype}x2", r.buffers["o"].vload([const(at)], f"{SUMS}x2"))
-            store = seq(*two, vstore(out, place(column), pair))
-            return IfThenElse(column < last, store) if last % TILE else store
-        stores = []
-        for n in (0, 1):
-            store = BufferStore(out, cast(self.dtype, ends[n]), place(column + n))
-            stores.append(IfThenElse(column + n < last, store) if last % TILE else store)
-        return seq(*stores)
-
-    def _result(self, h: int, at: int) -> Any:
-        r = self.registers
-        share, none = r.load("scale", h), const(0, SUMS)
-        return O.select(share.equal(none), none, r.load("o", at) * share)

@@ -8,6 +8,7 @@ beside a sum of 1 at least.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Any
@@ -19,6 +20,7 @@ from ...loopir.expr import BufferLoad, Call, FloatImm, Mul, Select, const
 from ...loopir.iter import ProducerLoad
 from ...loopir.rewrite import Rewriter, handles
 from ...loopir.subst import substitute
+from ...loopir.visit import walk
 from ...tensor.op import ComputeOp
 from ...tensor.tensor import Tensor
 
@@ -42,6 +44,26 @@ class Reads(Rewriter):
         assert isinstance(op, ComputeOp)
         body = substitute(op.body[0], dict(zip((a.var for a in op.axis), places)))
         return self.expr(body)
+
+
+def tensors_read(elements: Sequence[Any], scores: Tensor) -> list[Tensor]:
+    """The tensors that expressions read, those behind what is computed element by element, but the
+    scores."""
+    found: dict[Tensor, None] = {}
+    todo = list(elements)
+    done: set[Tensor] = set()
+    while todo:
+        for e in walk(todo.pop()):
+            if type(e) is not ProducerLoad or e.producer in done:
+                continue
+            t = e.producer
+            done.add(t)
+            op = t.op
+            if isinstance(op, ComputeOp) and not op.reduce_axis and op.num_outputs == 1:
+                todo.append(op.body[0])
+            elif op is not scores.op:
+                found[t] = None
+    return list(found)
 
 
 @dataclass(frozen=True)
