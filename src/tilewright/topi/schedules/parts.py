@@ -46,7 +46,7 @@ def parts_of(
     """Into how many parts to cut sums of `length` terms each, so many `results` and `work` in all,
     which make `tiles` pieces for threads as they are; 1: they stay whole. `waits`: how many times
     as long as even shares it takes in so many parts."""
-    most = 1 + -(-PIECES * machine.cores // max(1, tiles))
+    most = 1 + PIECES * machine.cores
     most = min(most, 2 * work // (kind.least * max(1, tiles)), length // 2)
     if not tiles or most < 2 or work < 2 * kind.least:
         return 1

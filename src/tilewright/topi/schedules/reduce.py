@@ -11,11 +11,11 @@ from ...loopir.visit import free_vars, walk
 from ...schedule.api import Schedule, Stage
 from ...schedule.state import INLINE
 from ...tensor.tensor import Tensor
+from .cuts import unevenness
 from .machine import (
     PARALLEL_STEPS,
     PIECES,
     Machine,
-    even,
     extent_of,
     nearby,
     parallel_if,
@@ -98,26 +98,29 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: Machine) -> 
     run = row_run(red, s)
     columns = not run and runs_down_columns(red, s)
     work, results = work_of(red), prod(map(extent_of, op.axis))
-    axes = op.reduce_axis[-run:] if run else [max(op.reduce_axis, key=extent_of)]
-    k = s[red].fuse(*axes) if len(axes) > 1 else axes[0]
-    size = prod(map(extent_of, axes))
-    tiles = results
+    sizes, times = [1], results
     if columns:
         n = extent_of(op.axis[-1])
-        tiles = results // max(1, n) * -(-n // _width_of_columns(n, red, machine))
-    parts = parts_of(tiles, size, work, results, STEPS, machine)
+        width = _width_of_columns(n, red, machine)
+        sizes, times = [min(width, n - at) for at in range(0, n, width)], results // max(1, n)
+
+    def waits(parts: int) -> float:
+        return unevenness(sizes, parts * times, machine.cores)
+
+    along = list(op.reduce_axis[-run:]) if run else []
+    others = [a for a in op.reduce_axis if a not in along]
+    cut = max(others, key=extent_of) if others else None
+    length = extent_of(cut) if cut is not None else prod(map(extent_of, along))
+    if cut is not None and run and length < PIECES * machine.cores:
+        cut, length = None, prod(map(extent_of, along))
+    parts = parts_of(len(sizes) * times, length, work, results, STEPS, machine, waits)
+    first, end = red, out
     if parts > 1:
-        whole = CHAINS * _lanes(red, machine) if run else 1  # only the last part has a rest
-        steps = step_of_parts(size, parts, whole)
-        part, k = s[red].split(k, factor=steps)
-        partial = s.rfactor(red, part)
-        first = partial[0] if isinstance(partial, list) else partial
-        end = first
-        size, k = steps, first.op.reduce_axis[-1]
-    else:
-        first, end = red, out
+        first = end = _in_parts(s, red, cut, along, parts, machine)
+        along = list(first.op.reduce_axis[-1:]) if cut is None else along
     if run:
-        _rows(s, first, k, size, end, machine, work, name)
+        k = s[first].fuse(*along) if len(along) > 1 else along[0]
+        _rows(s, first, k, prod(map(extent_of, along)), end, machine, work, name)
     elif not columns:
         _plain(s, first, end, machine)
     elif op.num_outputs > 1:
@@ -126,6 +129,27 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: Machine) -> 
         _columns(s, first, end, machine, work, name)
     if parts > 1:
         sum_of_parts(s, red, out, machine)
+
+
+def _in_parts(
+    s: Schedule,
+    red: Tensor,
+    cut: IterVar | None,
+    along: list[IterVar],
+    parts: int,
+    machine: Machine,
+) -> Tensor:
+    """The reduction of parts of an axis, or, where there is none to `cut`, of the run `along` some;
+    of several outputs the first one."""
+    whole = 1
+    if cut is None:
+        cut = s[red].fuse(*along) if len(along) > 1 else along[0]
+        whole = CHAINS * _lanes(red, machine)  # only the last part has a rest
+    length = prod(map(extent_of, along)) if whole > 1 else extent_of(cut)
+    part, _ = s[red].split(cut, factor=step_of_parts(length, parts, whole))
+    found = s.rfactor(red, part)
+    first: Tensor = found[0] if isinstance(found, list) else found
+    return first
 
 
 def _plain(s: Schedule, red: Tensor, out: Tensor, machine: Machine) -> None:
@@ -220,10 +244,7 @@ def _columns_of_several(s: Schedule, red: Tensor, machine: Machine) -> None:
 def _width_of_columns(n: int, red: Tensor, machine: Machine) -> int:
     """How many of n neighbouring columns (0: not known) are added up together."""
     lanes = _lanes(red, machine)
-    if red.op.num_outputs > 1 or 0 < n < CHAINS * lanes:
-        return lanes
-    vectors = -(-n // lanes) if n else CHAINS
-    return lanes * (vectors if vectors <= 2 * CHAINS else even(vectors, CHAINS))
+    return lanes if red.op.num_outputs > 1 or 0 < n < CHAINS * lanes else CHAINS * lanes
 
 
 def _columns(s: Schedule, red: Tensor, out: Tensor, machine: Machine, work: int, name: str) -> None:
