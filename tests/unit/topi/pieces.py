@@ -24,7 +24,7 @@ from tilewright.loopir.visit import CHILDREN, walk
 CPU = "llvm -mcpu=skylake-avx512"
 OPERATION = 0.25  # nanoseconds of one on a vector
 SLOW = 5.0  # nanoseconds of a call: an exponential and its like
-SAMPLED = 96  # steps of a loop whose work is counted
+SAMPLED = 400  # steps of a loop whose work is counted
 FEW = 64  # steps for each core: of more, the last ones matter little
 
 
