@@ -135,6 +135,18 @@ def load_rates(cpu: str, vector_bytes: int) -> tuple[int, int]:
     return near, round(1 / (1 / near + 1 / far)) if cpu in _IN_TURNS else far
 
 
+PAGE = 4096
+WAYS = 4
+
+
+def way_of(triple: str, l1_bytes: int) -> int:
+    """Bytes of a way of a first-level data cache of so many bytes. On x86 they are those of a page,
+    so that a set is found while the page is; caches of others have four ways for the most part
+    (Arm's technical reference manuals: Cortex-A53 to A78, Neoverse N1 to V2)."""
+    paged = architecture(triple) in ("x86_64", "x86")
+    return PAGE if paged else max(PAGE, l1_bytes // WAYS)
+
+
 def gpu_capabilities(kind: str, attributes: Mapping[str, Any]) -> Capabilities:
     """Capabilities of a GPU target, of its attributes."""
     if kind == "cuda":

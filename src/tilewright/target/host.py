@@ -101,6 +101,20 @@ def host_caches() -> tuple[int, int, int]:
     return sizes[0], sizes[1], sizes[2]
 
 
+@cache
+def host_way() -> int:
+    """Bytes of a way of this machine's level 1 data cache; 0 where not known."""
+    for entry in sorted(_CACHES.glob("index*")):
+        try:
+            level, kind = ((entry / name).read_text().strip() for name in ("level", "type"))
+            if level == "1" and kind != "Instruction":
+                sets = int((entry / "number_of_sets").read_text())
+                return sets * int((entry / "coherency_line_size").read_text())
+        except (OSError, ValueError):
+            continue
+    return 0
+
+
 @lru_cache(maxsize=256)
 def probe_features(triple: str, cpu: str, features: str, abi: str = "") -> frozenset[str]:
     """The extensions that LLVM generates code with for a CPU that need not be this machine's.

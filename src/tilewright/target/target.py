@@ -22,6 +22,7 @@ from .capability import (
     is_cpu,
     load_rates,
     system,
+    way_of,
 )
 from .kinds import KINDS, TargetKind, complete, find_kind
 from .parse import Items, read_attributes, split_text, write_text
@@ -315,6 +316,13 @@ class Target:
         return self._cache(0, "l1_cache_size_bytes", 32 << 10)
 
     @property
+    def l1_way_bytes(self) -> int:
+        """Bytes of a way of a core's first-level data cache: as far apart, addresses share a set.
+        Of this machine, or as `way_of` has it."""
+        found = machine.host_way() if self.is_native else 0
+        return found or way_of(self.triple, self.l1_cache_bytes)
+
+    @property
     def l2_cache_bytes(self) -> int:
         """Bytes of a core's second-level cache: as given, of this machine, or 512 KiB."""
         return self._cache(1, "l2_cache_size_bytes", 512 << 10)
@@ -343,7 +351,7 @@ class Target:
         if self.kind.name in _CPU_KINDS:
             parts += [self.triple, self.cpu, self.features, f"cores={self.num_cores}"]
             caches = (self.l1_cache_bytes, self.l2_cache_bytes, self.l3_cache_bytes)
-            parts += [f"caches={caches}", f"vector={self.vector_bytes}"]
+            parts += [f"caches={caches}", f"way={self.l1_way_bytes}", f"vector={self.vector_bytes}"]
         if self.host is not None:
             parts.append(f"host({self.host.fingerprint()})")
         return "|".join(parts)

@@ -145,6 +145,15 @@ def test_limits_may_be_given():
     assert (far.l1_cache_bytes, far.l3_cache_bytes) == (32 << 10, 4 << 20)
 
 
+def test_ways_of_a_cache() -> None:
+    """A page on x86; a quarter of a cache of Arm's."""
+    x86 = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell -l1_cache_size_bytes=49152")
+    arm = Target("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1 -l1_cache_size_bytes=65536")
+    assert (x86.l1_way_bytes, arm.l1_way_bytes) == (4096, 16384)
+    assert "way=16384" in arm.fingerprint()
+    assert Target("llvm").l1_way_bytes >= 4096
+
+
 def test_fingerprints_tell_targets_apart():
     texts = [
         "llvm",

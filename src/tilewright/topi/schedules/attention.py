@@ -18,9 +18,11 @@ from ...schedule.auto_inline import is_injective, loads_of
 from ...tensor.op import ComputeOp
 from ...tensor.tensor import Tensor
 from .contraction import contraction_of
+from .injective import arrange
 from .machine import (
     FEW_ROWS,
     PARALLEL_PRODUCTS,
+    PARALLEL_STEPS,
     Machine,
     even,
     extent_of,
@@ -29,12 +31,13 @@ from .machine import (
     work_of,
 )
 from .matmul import schedule_contraction
-from .reduce import in_lanes, row_run
+from .reduce import in_lanes, row_run, schedule_reduce
 from .softmax import LEAST_ROWS, rows_at_once
 from .tiles import vectors
 
 MORE_ROWS = 2 * LEAST_ROWS  # of all keys, that pay for the panels of these
 LEAST_KEYS = 32  # of a block
+MORE_LOOPS = 5  # on threads, where each stage has its own
 
 
 def schedule_attention(s: Schedule, out: Tensor, machine: Machine) -> None:
@@ -58,6 +61,11 @@ def schedule_attention(s: Schedule, out: Tensor, machine: Machine) -> None:
     options = nearby(at_once, even(n, -(-at_once // 2)), min(n, 2 * at_once))
     (at_once,) = machine.choose(out.op.name, "at_once", options)
     work = work_of(sums.op.output(0)) + work_of(scores.op.output(0))
+    if online is None and beside * n <= FEW_ROWS:
+        waits = machine.longest(heads * -(-n // at_once)) - 1
+        if waits * (work // (beside * n)) / machine.cores > MORE_LOOPS * PARALLEL_STEPS:
+            _one_by_one(s, out, machine)
+            return
     piece, rows[-1] = s[out].split(rows[-1], factor=at_once)
     s[out].reorder(*batch, piece, *rows, last)
     piece = s[out].fuse(*batch, piece) if batch else piece
@@ -76,6 +84,20 @@ def schedule_attention(s: Schedule, out: Tensor, machine: Machine) -> None:
     result = sums.op.output(0)
     schedule_contraction(s, result, result, machine, alone=False)
     sums.compute_at(*place)
+
+
+def _one_by_one(s: Schedule, out: Tensor, machine: Machine) -> None:
+    """Stage by stage, each on all threads, which share keys, too: a few rows have few scores."""
+    scores, powers, sums = (_stage(s, n) for n in ("T_scores", "T_powers", "T_attended"))
+    seen = _inlined_scores(s, scores, powers)
+    schedule_reduce(s, scores.op.output(0), seen.op.output(0), machine)  # 0.6 of dot products
+    for name in ("T_largest", "T_total"):
+        result = _stage(s, name).op.output(0)
+        schedule_reduce(s, result, result, machine)
+    result = sums.op.output(0)
+    schedule_contraction(s, result, result, machine)
+    for stage in (powers, s[out]):
+        arrange(stage, list(stage.op.axis), machine)
 
 
 def keys_at_once(rows: Sequence[int], keys: int, dtype: str, machine: Machine) -> int:
@@ -101,7 +123,7 @@ def _softmax_at(s: Schedule, place: tuple[Stage, IterVar], powers: Stage, machin
 
 def _in_lanes(s: Schedule, stage: Stage, machine: Machine) -> list[Stage]:
     result, k = stage.op.output(0), stage.op.reduce_axis[-1]
-    if not row_run(result):
+    if not row_run(result, s):
         return []
     return in_lanes(s, result, k, extent_of(k), machine, stage.op.name)
 

@@ -14,7 +14,7 @@ from math import prod
 from typing import Any
 
 from ...arith import detect_linear_equation
-from ...loopir.expr import Add, Cast, FloorDiv, FloorMod, Mul, const_int, is_const
+from ...loopir.expr import Add, Call, Cast, FloorDiv, FloorMod, Mul, const_int, is_const
 from ...loopir.iter import ProducerLoad, Reduce
 from ...loopir.visit import free_vars, walk
 from ...schedule.api import Schedule, Stage
@@ -110,13 +110,23 @@ def factors_of(op: Any, plain: bool) -> list[Any] | None:
     body = op.body[0]
     if type(body) is not Reduce or (plain and body.init):
         return None
-    if builtin_kind(body.combiner) is not Add or not is_const(body.condition, 1):
+    if builtin_kind(body.combiner) is not Add or not _always(op, body.condition):
         return None
     product = _uncast(body.source[0])
     if type(product) is not Mul:
         return None
     factors = [_uncast(e) for e in (product.a, product.b)]
     return None if plain and any(type(e) is not ProducerLoad for e in factors) else factors
+
+
+def _always(op: Any, condition: Any) -> bool:
+    """Whether a sum has all terms, but for those beyond the end in the last one of its parts: what
+    `rfactor` leaves of a length that parts do not divide."""
+    if is_const(condition, 1):
+        return True
+    if type(condition) is not Call or condition.op.name != "tir.likely":
+        return False
+    return set(free_vars(condition)) <= {op.axis[0].var, *(k.var for k in op.reduce_axis)}
 
 
 def _uncast(e: Any) -> Any:

@@ -30,6 +30,7 @@ from .machine import (
     FMA_CHAINS,
     PARALLEL_PRODUCTS,
     PIECES,
+    UNEVEN,
     Machine,
     ask_ahead,
     extent_of,
@@ -100,7 +101,7 @@ def schedule_conv_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machine
         (part,) = machine.choose(name, "parts", _parts_of_reduction(s[conv].op, group, machine))
     if part:
         others = [extent_of(n), chunks // group, *size[:-2]]
-        rows = largest_divisor(size[-2], max(1, size[-2] * prod(others) // LEAST_PIECES))
+        rows = _rows_of_pieces(size[-2], prod(others), machine)
         outer[-1], inner = s[out].split(outer[-1], factor=rows)
         s[out].reorder(outer[-1], inner)
         alike //= rows
@@ -174,15 +175,29 @@ def _parts_of_reduction(conv: Any, group: int, machine: Machine) -> list[Value]:
     return nearby(*([0, *short] if whole else [*parts, 0]), least=0)
 
 
+def _rows_of_pieces(rows: int, others: int, machine: Machine) -> int:
+    """How many rows a piece has, where there are so `others` for each row: as many as leave enough
+    for threads to share evenly."""
+    able = [d for d in range(rows, 0, -1) if rows % d == 0]
+    enough = [d for d in able if others * (rows // d) >= LEAST_PIECES] or [1]
+    even = [d for d in enough if machine.longest(others * (rows // d)) <= UNEVEN]
+    return even[0] if even else min(enough, key=lambda d: machine.longest(others * (rows // d)))
+
+
 def _cut_columns(
     stage: Stage, outer: IterVar, loops: list[int], runs: int, machine: Machine
 ) -> tuple[list[IterVar], int]:
     """Where the `loops` that threads share are few, as of an image of one row, a further one, over
     parts of the runs of columns that `outer` goes through: it, and its extent, which is added."""
-    wanted = -(-PIECES * machine.cores // max(1, prod(loops)))
-    if wanted < 2 or runs < 2 or not prod(loops):
+    around = prod(loops)
+    wanted = min(runs, -(-PIECES * machine.cores // max(1, around)))
+    if runs < 2 or not around:
         return [], 1
-    each = -(-runs // min(runs, wanted))
+    counts = range(wanted, min(runs, 2 * wanted) + 1)
+    wanted = next((n for n in counts if machine.longest(around * n) <= UNEVEN), wanted)
+    if wanted < 2:
+        return [], 1
+    each = -(-runs // wanted)
     part, _ = stage.split(outer, factor=each)
     loops.append(-(-runs // each))
     return [part], loops[-1]

@@ -23,7 +23,8 @@ LATE = 0.1  # of its share, that a thread may miss
 PANELS_APART = 1.1  # threads at different columns write to the same lines, and each reads all rows
 MANY_PIECES = 8  # for each core: they are shared evenly
 SPREAD = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)  # of sizes that are not known, around a likely one
-MOST_TRIED = 16  # numbers of pieces
+MOST_TRIED = 16  # numbers of pieces, all of them
+STEPS = 8  # between one of more and twice as many
 PANELS_FIRST, ROWS_FIRST, AHEAD = 0, 1, 2
 
 
@@ -76,24 +77,43 @@ def cuts(rows: Rows, machine: Machine) -> list[Cut]:
     one, and each piece's copies of panels, which are worth so many rows."""
     if not rows.form.rows or not all(rows.sizes):
         return [Cut()]
+    return [cut for _, cut in _ranked(rows, machine)]
+
+
+def least_cost(rows: Rows, machine: Machine) -> float:
+    """How many times as long as without any waiting or copying the best of these ways takes."""
+    if not rows.form.rows or not all(rows.sizes):
+        return unevenness([1], rows.batches * rows.panels, machine.cores)
+    return _ranked(rows, machine)[0][0]
+
+
+def _ranked(rows: Rows, machine: Machine) -> list[tuple[float, Cut]]:
+    """All cuts that are worth a look, and what they cost, the best one first."""
     found = [
         (_cost(rows, axis, whole, order, machine), Cut(axis, whole, order))
         for axis in rows.axes(PIECES * machine.cores)
         for whole, orders in _pieces(rows, axis, machine)
         for order in orders
     ]
-    found.sort(key=lambda item: item[0])
-    return [cut for _, cut in found]
+    return sorted(found, key=lambda item: item[0])
 
 
 def _pieces(rows: Rows, axis: int, machine: Machine) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Sizes of pieces, whole tiles each, from all rows on; and the orders that are worth a look."""
     size, step = rows.sizes[axis], rows.step(axis)
-    most = 2 * PIECES * machine.cores + 1
-    for count in range(1, most + 1, max(1, (most - 1) // MOST_TRIED)):
+    most = min(2 * PIECES * machine.cores + 1, -(-size // step))
+    for count in _counts(most):
         beforehand = (AHEAD,) if rows.products and count > 1 else ()
         each = -(-size // count)
         yield -(-each // step) * step, (ROWS_FIRST, PANELS_FIRST, *beforehand)
+
+
+def _counts(most: int) -> list[int]:
+    """Numbers of pieces that are worth a look: few ones all, of many a step the larger they are."""
+    found = list(range(1, min(most, MOST_TRIED) + 1))
+    while found[-1] < most:
+        found.append(min(most, found[-1] + max(1, found[-1] // STEPS)))
+    return found
 
 
 def _cost(rows: Rows, axis: int, whole: int, order: int, machine: Machine) -> float:
@@ -112,7 +132,7 @@ def _cost(rows: Rows, axis: int, whole: int, order: int, machine: Machine) -> fl
         chunks = -(-n // whole)
         pieces = [whole] * (chunks - 1) + [n - (chunks - 1) * whole]
         copies = _copies(rows, order, chunks, nbytes, machine)
-        cost *= _unevenness(pieces, times, machine.cores) * (1 + copies / (m // size * n))
+        cost *= unevenness(pieces, times, machine.cores) * (1 + copies / (m // size * n))
     return cost
 
 
@@ -130,7 +150,7 @@ def _copies(rows: Rows, order: int, chunks: int, nbytes: int, machine: Machine) 
     return (copy if rows.packed else again) * chunks
 
 
-def _unevenness(sizes: Sequence[int], times: int, cores: int) -> float:
+def unevenness(sizes: Sequence[int], times: int, cores: int) -> float:
     """How much longer the busiest thread works than all on average, on pieces of these sizes that
     come so many times each (0: not known). What a thread that comes late leaves to do is less the
     more pieces there are."""

@@ -11,8 +11,10 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from ...loopir.expr import Call, Select
+from ...arith import detect_linear_equation
+from ...loopir.expr import Call, Select, const_int
 from ...loopir.iter import ProducerLoad
+from ...loopir.visit import free_vars
 from ...schedule.api import Schedule, Stage
 from ...tensor.tensor import Tensor
 from .contraction import Contraction, kept_inputs, step_of
@@ -67,8 +69,12 @@ def steps_in_lanes(op: Any, form: Contraction, machine: Machine) -> int | None:
 
 
 def _dimension(side: ProducerLoad, v: Any) -> int | None:
-    """The dimension that an axis is the index of."""
-    return next((d for d, x in enumerate(side.indices) if x is v), None)
+    """The dimension that an axis is the index of, or the index behind where its part begins."""
+    places = [d for d, x in enumerate(side.indices) if v in free_vars(x)]
+    if len(places) != 1:
+        return None
+    factors = detect_linear_equation(side.indices[places[0]], [v])
+    return places[0] if factors and const_int(factors[0]) == 1 else None
 
 
 def few_columns(
@@ -86,7 +92,7 @@ def few_columns(
     if product.op is out.op:
         product = s.cache_write(out, "local")
     if step_of(form.vector_side, op.reduce_axis[place].var) != 1:
-        _turned(s, form.vector_side, product, near, form.column, lanes)
+        _turned(s, form.vector_side, product, near, form.column, machine)
     _, lane = s[product].split(s[product].op.reduce_axis[place], factor=lanes)
     parts = s.rfactor(product, lane, len(product.op.axis))
     axes = list(s[out].op.axis)
@@ -128,14 +134,17 @@ def tile_rows(m: int, n: int, registers: int) -> list[Value]:
 
 
 def _turned(
-    s: Schedule, side: ProducerLoad, product: Tensor, near: int, column: int, lanes: int
+    s: Schedule, side: ProducerLoad, product: Tensor, near: int, column: int, machine: Machine
 ) -> None:
     """A copy whose columns lie one behind the other, in each the steps of vectors innermost."""
     copy = s[s.cache_read(side.producer, "global", [product])]
     others = [d for d in range(len(side.indices)) if d not in (near, column)]
-    *_, k = copy.transform_layout(lambda *i: [i[d] for d in (column, *others, near)])
-    _, vector = copy.split(k, factor=lanes)
+    *outer, k = copy.transform_layout(lambda *i: [i[d] for d in (column, *others, near)])
+    chunk, vector = copy.split(k, factor=machine.lanes(product.dtype))
     copy.vectorize(vector)
+    work = prod(map(size_of, side.producer.shape))
+    if work >= PARALLEL_STEPS:
+        parallel_if(copy, copy.fuse(*outer, chunk), work, PARALLEL_STEPS, machine)
 
 
 def _pays_to_copy(op: Any, form: Contraction, place: int, machine: Machine) -> bool:

@@ -14,6 +14,7 @@ from .machine import (
     LIKELY_ROWS,
     PARALLEL_PRODUCTS,
     PIECES,
+    UNEVEN,
     Machine,
     even,
     extent_of,
@@ -22,6 +23,7 @@ from .machine import (
     work_of,
 )
 
+LEAST_WIDTH = 4  # vectors of such a row
 WIDEST = 512  # elements of a row of output at work at once
 ROWS_AT_ONCE = 8  # of the vector side, added while an element of the output is in a register
 
@@ -46,10 +48,13 @@ def sums_of_rows(
     n = extent_of(axes[-1])
     width = machine.l1_bytes // 2 // parse(product.dtype).nbytes // prod(map(extent_of, rows))
     width = min(WIDEST, width)
+    pieces = max(1, prod(map(extent_of, outer)))
     if n:
-        pieces = max(1, prod(map(extent_of, outer)))
         width = min(width, -(-n // -(-PIECES * machine.cores // pieces)))
-    width = max(4, width // lanes)
+    width = max(LEAST_WIDTH, width // lanes)
+    if n and machine.longest(pieces * -(-n // (width * lanes))) > UNEVEN:
+        able = range(2 * width, LEAST_WIDTH - 1, -1)
+        width = min(able, key=lambda w: machine.longest(pieces * -(-n // (w * lanes))))
     sizes = nearby(width, width // 2, 2 * width, width // 4, 4 * width, 1)
     width = machine.choose(name, "width", sizes)[0] * lanes
     jo, ji = s[out].split(axes[-1], factor=width)

@@ -37,6 +37,7 @@ class Machine:
     dots: tuple[Dot, ...] = ()
     fused: bool = True
     load_rates: tuple[int, int] = (32, 64)
+    way_bytes: int = 4096  # of the first-level cache
 
     def choose(self, operation: str, question: str, options: Iterable[Sequence[int]]) -> Value:
         """One of some options, best first (see Decisions)."""
@@ -45,6 +46,11 @@ class Machine:
     def lanes(self, dtype: str) -> int:
         """Elements of a full vector."""
         return max(1, self.vector_bytes // parse(dtype).nbytes)
+
+    def longest(self, pieces: int) -> float:
+        """How many times as long as all threads on average the busiest one works, on so many equal
+        pieces."""
+        return -(-pieces // self.cores) * self.cores / pieces if pieces else 1.0
 
     @property
     def working(self) -> int:
@@ -86,6 +92,7 @@ class Machine:
             _fitting(target),
             target.has_fma,
             target.load_rates,
+            target.l1_way_bytes,
         )
 
 
@@ -127,9 +134,10 @@ def extent_of(axis: Any) -> int:
 
 
 FMA_CHAINS = 8  # latency (4) times FMAs a cycle (2)
-WAY, LINE = 4096, 64  # bytes of a way of the first-level cache, and of a line
+LINE = 64  # bytes of a line of a cache
 SPARE_WAYS = 2  # for what a kernel reads beside
 LIKELY_ROWS = 128  # where their number is not known
+UNEVEN = 1.25  # times as long as the others that the busiest thread may work
 PIECES = 2  # for each core, that threads share evenly
 ROW_PARTS = 16  # of an image, that threads share
 PARALLEL_PRODUCTS = 1 << 18  # multiplications; fewer take less time than waking threads

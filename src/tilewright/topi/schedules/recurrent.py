@@ -11,7 +11,7 @@ from ...tensor.op import ScanOp
 from ...tensor.tensor import Tensor
 from ..nn.recurrent_layer import INSIDE, PRODUCT, RESET
 from .decisions import Value
-from .machine import PARALLEL_PRODUCTS, Machine, extent_of, parallel_if, size_of, work_of
+from .machine import PARALLEL_PRODUCTS, UNEVEN, Machine, extent_of, parallel_if, size_of, work_of
 from .tiles import vectors
 
 MOST_ROWS = 4
@@ -21,13 +21,19 @@ SPARE = 4
 
 def recurrent_tile(batch: int, hidden: int, gates: int, dtype: str, machine: Machine) -> Value:
     """(rows, columns) of a tile: as many sums as fit the registers, of more columns where there are
-    few rows, since sums wait for each other."""
+    few rows, since sums wait for each other; of fewer, where threads would."""
     lanes = machine.lanes(dtype)
     most = max(1, min(MOST_ROWS, (machine.working // 2) // gates))
     rows = -(-batch // -(-batch // most)) if batch else most
     vectors = 1
     while rows * gates * vectors * 2 <= machine.working - SPARE and vectors * lanes < hidden:
         vectors *= 2
+
+    def longest(vectors: int) -> float:
+        return machine.longest(-(-batch // rows) * -(-hidden // (vectors * lanes)))
+
+    while vectors > 1 and longest(vectors) > max(UNEVEN, longest(vectors // 2)):
+        vectors //= 2
     return rows, vectors * lanes
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
-from ...loopir.expr import const_int
+from ...loopir.expr import PrimExpr, const_int
 from ...loopir.iter import IterVar, ProducerLoad
 from ...loopir.visit import free_vars, walk
 from ...schedule.api import Schedule, Stage
 from ...schedule.state import INLINE
 from ...tensor.tensor import Tensor
+from .cuts import unevenness
 from .machine import (
     PARALLEL_STEPS,
     PIECES,
@@ -20,6 +22,8 @@ from .machine import (
     size_of,
     work_of,
 )
+from .memory_order import steps_of, uses_of
+from .parts import STEPS, parts_of, step_of_parts, sum_of_parts
 from .shares import share_rows
 
 CHAINS = 4  # vectors that are added to in turns
@@ -28,9 +32,12 @@ SHORT_SUM = 4  # vectors along the reduction of a product that pay for adding th
 
 
 def schedule_global_pool(s: Schedule, pool: Tensor, out: Tensor, machine: Machine) -> None:
-    """Images that lie behind one another are rows of a reduction."""
+    """Images that lie behind one another are rows of a reduction, those in blocks of channels are
+    columns, in parts where there are few."""
     whole = row_run(pool) == len(pool.op.reduce_axis)
-    (schedule_reduce if whole else schedule_pool)(s, pool, out, machine)
+    few = prod(map(extent_of, pool.op.axis[:-1])) < PIECES * machine.cores
+    alike = whole or (few and runs_down_columns(pool))
+    (schedule_reduce if alike else schedule_pool)(s, pool, out, machine)
 
 
 def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: Machine) -> None:
@@ -82,40 +89,67 @@ def _padding_of(s: Schedule, pool: Tensor) -> Stage | None:
 
 def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: Machine) -> None:
     """Reductions along rows in memory run in lanes of partial results, those down columns in
-    vectors of columns. Where the output has too few elements for the cores, each of them reduces a
-    part first."""
-    op = red.op
-    run = row_run(red)
-    if not (run or runs_down_columns(red)):
+    vectors of columns. Where there are too few of either for the cores, each of them reduces a part
+    first."""
+    op, name = red.op, red.op.name
+    if not op.reduce_axis:
         _plain(s, red, out, machine)
         return
-    if op.num_outputs > 1 and not run:
-        _columns_of_several(s, red, machine)
-        return
-    work, least = work_of(red), PIECES * machine.cores
-    axes = op.reduce_axis[-run:] if run else [max(op.reduce_axis, key=extent_of)]
-    k = s[red].fuse(*axes) if len(axes) > 1 else axes[0]
-    size = prod(map(extent_of, axes))
-    tiles = prod(map(extent_of, op.axis))
-    if not run:
-        tiles = -(-tiles // (CHAINS * machine.lanes(red.dtype)))
-    if op.num_outputs > 1:
-        _rows(s, red, k, size, out, machine, work, op.name)
-    elif work >= 2 * PARALLEL_STEPS and 0 < tiles < least and size > least:
-        whole = CHAINS * machine.lanes(red.dtype) if run else 1  # only the last part has a rest
-        steps = -(-size // (least * whole)) * whole
-        part, _ = s[red].split(k, factor=steps)
-        parts = s.rfactor(red, part)
-        if run:
-            _rows(s, parts, parts.op.reduce_axis[-1], steps, parts, machine, work, op.name)
-        else:
-            _columns(s, parts, parts, machine, work, op.name)
-        if red.op is not out.op and s[out].op.axis:
-            s[red].compute_at(s[out], s[out].op.axis[-1])
-    elif run:
-        _rows(s, red, k, size, out, machine, work, op.name)
+    run = row_run(red, s)
+    columns = not run and runs_down_columns(red, s)
+    work, results = work_of(red), prod(map(extent_of, op.axis))
+    sizes, times = [1], results
+    if columns:
+        n = extent_of(op.axis[-1])
+        width = _width_of_columns(n, red, machine)
+        sizes, times = [min(width, n - at) for at in range(0, n, width)], results // max(1, n)
+
+    def waits(parts: int) -> float:
+        return unevenness(sizes, parts * times, machine.cores)
+
+    along = list(op.reduce_axis[-run:]) if run else []
+    others = [a for a in op.reduce_axis if a not in along]
+    cut = max(others, key=extent_of) if others else None
+    length = extent_of(cut) if cut is not None else prod(map(extent_of, along))
+    if cut is not None and run and length < PIECES * machine.cores:
+        cut, length = None, prod(map(extent_of, along))
+    parts = parts_of(len(sizes) * times, length, work, results, STEPS, machine, waits)
+    first, end = red, out
+    if parts > 1:
+        first = end = _in_parts(s, red, cut, along, parts, machine)
+        along = list(first.op.reduce_axis[-1:]) if cut is None else along
+    if run:
+        k = s[first].fuse(*along) if len(along) > 1 else along[0]
+        _rows(s, first, k, prod(map(extent_of, along)), end, machine, work, name)
+    elif not columns:
+        _plain(s, first, end, machine)
+    elif op.num_outputs > 1:
+        _columns_of_several(s, first, machine)
     else:
-        _columns(s, red, out, machine, work, op.name)
+        _columns(s, first, end, machine, work, name)
+    if parts > 1:
+        sum_of_parts(s, red, out, machine)
+
+
+def _in_parts(
+    s: Schedule,
+    red: Tensor,
+    cut: IterVar | None,
+    along: list[IterVar],
+    parts: int,
+    machine: Machine,
+) -> Tensor:
+    """The reduction of parts of an axis, or, where there is none to `cut`, of the run `along` some;
+    of several outputs the first one."""
+    whole = 1
+    if cut is None:
+        cut = s[red].fuse(*along) if len(along) > 1 else along[0]
+        whole = CHAINS * _lanes(red, machine)  # only the last part has a rest
+    length = prod(map(extent_of, along)) if whole > 1 else extent_of(cut)
+    part, _ = s[red].split(cut, factor=step_of_parts(length, parts, whole))
+    found = s.rfactor(red, part)
+    first: Tensor = found[0] if isinstance(found, list) else found
+    return first
 
 
 def _plain(s: Schedule, red: Tensor, out: Tensor, machine: Machine) -> None:
@@ -207,14 +241,19 @@ def _columns_of_several(s: Schedule, red: Tensor, machine: Machine) -> None:
     parallel_if(stage, piece, work_of(red), PARALLEL_STEPS, machine)
 
 
+def _width_of_columns(n: int, red: Tensor, machine: Machine) -> int:
+    """How many of n neighbouring columns (0: not known) are added up together."""
+    lanes = _lanes(red, machine)
+    return lanes if red.op.num_outputs > 1 or 0 < n < CHAINS * lanes else CHAINS * lanes
+
+
 def _columns(s: Schedule, red: Tensor, out: Tensor, machine: Machine, work: int, name: str) -> None:
     """Some vectors of neighbouring columns at a time, over all of the reduction."""
     lanes = machine.lanes(red.dtype)
     if red.op is out.op:
         red = s.cache_write(out, "local")
     *outer, j = s[out].op.axis
-    n = extent_of(j)
-    chains = nearby(CHAINS if not n or n >= CHAINS * lanes else 1, 1, 2, 4, 8, 16)
+    chains = nearby(_width_of_columns(extent_of(j), red, machine) // lanes, 1, 2, 4, 8, 16)
     width = lanes * machine.choose(name, "chains", chains)[0]
     jo, ji = s[out].split(j, factor=width)
     jp, jv = s[out].split(ji, factor=lanes)
@@ -235,50 +274,75 @@ def reads_of(red: Tensor) -> list[ProducerLoad]:
     return [e for source in sources for e in walk(source) if isinstance(e, ProducerLoad)]
 
 
-def row_run(red: Tensor) -> int:
+def _read_by(red: Tensor, s: Schedule | None) -> list[tuple[Tensor, Sequence[PrimExpr]]]:
+    """What a reduction reads, and where; behind the stages that a schedule inlines into it."""
+    if s is not None:
+        return uses_of(s[red]).reads
+    return [(e.producer, e.indices) for e in reads_of(red)]
+
+
+def row_run(red: Tensor, s: Schedule | None = None) -> int:
     """How many of the last reduction axes are together a run in the memory of all that is read
     along them; 0 where the last is none."""
     axes = red.op.reduce_axis
     variables = {a.var for a in axes}
     found = 0
-    for e in reads_of(red):
-        if not variables.intersection(v for x in e.indices for v in free_vars(x)):
+    for t, indices in _read_by(red, s):
+        if not variables.intersection(v for x in indices for v in free_vars(x)):
             continue
-        run = 0
-        places = [
-            (x, d)
-            for x, d in zip(e.indices, e.producer.shape)
-            if const_int(d) != 1 or any(x is v for v in variables)
-        ]
-        for a, (x, d) in zip(axes[::-1], places[::-1]):
-            if x is not a.var:
-                break
-            run += 1
-            if extent_of(a) != (const_int(d) or -1):
-                break
+        steps = steps_of(t, indices, axes)
+        run = _run_by_index(axes, t, indices) if steps is None else _run_by_steps(axes, steps)
         found = min(found or run, run)
         if not run:
             return 0
     return found
 
 
-def in_rows(red: Tensor, machine: Machine) -> bool:
+def _run_by_steps(axes: Sequence[IterVar], steps: Sequence[int]) -> int:
+    """How many of the last axes go on where the one behind them ends."""
+    run, wanted = 0, 1
+    for a, step in zip(axes[::-1], steps[::-1]):
+        if extent_of(a) != 1:
+            if step != wanted:
+                break
+            wanted = step * extent_of(a)
+        run += 1
+    return run
+
+
+def _run_by_index(axes: Sequence[IterVar], t: Tensor, indices: Sequence[PrimExpr]) -> int:
+    """The same where the extents of a tensor are not all known."""
+    variables = {a.var for a in axes}
+    run = 0
+    places = [
+        (x, d)
+        for x, d in zip(indices, t.shape)
+        if const_int(d) != 1 or any(x is v for v in variables)
+    ]
+    for a, (x, d) in zip(axes[::-1], places[::-1]):
+        if x is not a.var:
+            break
+        run += 1
+        if extent_of(a) != (const_int(d) or -1):
+            break
+    return run
+
+
+def in_rows(red: Tensor, machine: Machine, s: Schedule | None = None) -> bool:
     """Whether vectors of a product run along its reduction, together in memory, since a vector of
     its few columns would be empty for the most part."""
     lanes = machine.lanes(red.dtype)
     if lanes < 2 or not 0 < extent_of(red.op.axis[-1]) <= max(1, lanes // 4):
         return False
-    run = row_run(red)
+    run = row_run(red, s)
     return run > 0 and prod(map(extent_of, red.op.reduce_axis[-run:])) >= SHORT_SUM * lanes
 
 
-def runs_down_columns(red: Tensor) -> bool:
+def runs_down_columns(red: Tensor, s: Schedule | None = None) -> bool:
     """Whether all that is read has the last data axis as its last index, and only there."""
-    reads = reads_of(red)
+    reads = _read_by(red, s)
     last = red.op.axis[-1].var if red.op.axis else None
     return bool(reads) and all(
-        e.indices
-        and e.indices[-1] is last
-        and not any(last in free_vars(x) for x in e.indices[:-1])
-        for e in reads
+        indices and indices[-1] is last and not any(last in free_vars(x) for x in indices[:-1])
+        for _, indices in reads
     )

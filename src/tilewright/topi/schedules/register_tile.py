@@ -12,7 +12,7 @@ from typing import Any
 from ...base.dtype import parse
 from .contraction import NARROW, Contraction, step_of
 from .dots import groups_of
-from .machine import LINE, SPARE_WAYS, WAY, Machine, even, extent_of
+from .machine import LINE, SPARE_WAYS, Machine, even, extent_of
 from .window_tile import Tile, waste, window_tiles
 
 MOST_PANELS = 8
@@ -26,14 +26,19 @@ BESIDE_SUMS = 2  # vectors that a tile of one panel needs: one of each operand
 def tile_of(op: Any, form: Contraction, machine: Machine, packed: bool) -> tuple[int, Tile]:
     """Lanes of the vectors of a sum of products, and its tile; it may be wider than the columns
     where the vector side is `packed`, and filled up."""
+    lanes, tiles = tiles_of(op, form, machine, packed)
+    return lanes, Tile(*machine.choose(op.name, "tile", map(astuple, tiles)))
+
+
+def tiles_of(op: Any, form: Contraction, machine: Machine, packed: bool) -> tuple[int, list[Tile]]:
+    """The same lanes, and all tiles to choose from, best first."""
     n = form.group or extent_of(op.axis[-1])
     lanes, registers = _vector_of(n, form.group, op.output_dtype(0), machine, packed)
     groups = groups_of(op, form, machine)
     if groups is not None:
         lanes = groups.dot.lanes
     if form.both:
-        tiles = window_tiles(op, form, lanes, registers, machine)
-        return lanes, Tile(*machine.choose(op.name, "tile", map(astuple, tiles)))
+        return lanes, window_tiles(op, form, lanes, registers, machine)
     sizes = [extent_of(op.axis[i]) for i in form.rows]
     crowded = crowded_rows(form, op, machine)
     alone = lanes <= machine.lanes(op.output_dtype(0))  # a group may take several vectors a row
@@ -42,7 +47,7 @@ def tile_of(op: Any, form: Contraction, machine: Machine, packed: bool) -> tuple
         machine.embeds and alone, packed, _from_panel(op, lanes, machine),
         machine.copies and not form.group,
     )  # fmt: skip
-    return lanes, Tile(*machine.choose(op.name, "tile", map(astuple, tiles)))
+    return lanes, tiles
 
 
 def panel_width(op: Any, form: Contraction, machine: Machine) -> int:
@@ -63,8 +68,8 @@ def crowded_rows(form: Contraction, op: Any, machine: Machine) -> Callable[[int,
 
     def crowded(rows: int, lines: int) -> bool:
         starts = {i * strides[0] + j * strides[1] for i in range(rows) for j in range(lines)}
-        sets = [line % (WAY // LINE) for line in {start // LINE for start in starts}]
-        return max(map(sets.count, sets)) > machine.l1_bytes // WAY - SPARE_WAYS
+        sets = [line % (machine.way_bytes // LINE) for line in {start // LINE for start in starts}]
+        return max(map(sets.count, sets)) > machine.l1_bytes // machine.way_bytes - SPARE_WAYS
 
     return crowded
 

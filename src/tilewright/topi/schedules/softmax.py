@@ -10,9 +10,11 @@ from ...schedule.api import Schedule, Stage
 from ...schedule.auto_inline import is_injective, loads_of
 from ...tensor.tensor import Tensor
 from .contraction import contraction_of, kept_inputs
+from .cuts import COPY_ROWS, unevenness
 from .injective import arrange
-from .machine import PIECES, Machine, even, extent_of, nearby, parallel_if, work_of
+from .machine import PIECES, UNEVEN, Machine, bytes_of, extent_of, nearby, parallel_if, work_of
 from .matmul import schedule_contraction
+from .parts import GAIN
 from .reduce import in_lanes, row_run, schedule_reduce
 from .tiles import vectors
 
@@ -20,6 +22,8 @@ PARALLEL_EXPONENTIALS = 1 << 13
 MOST_VECTORS = 4  # of columns, that are computed together
 LEAST_PACKED = 4  # rows of a product that are computed together
 LEAST_ROWS = 16  # of a product, that pay for packing its other side
+MORE_LOOPS = 3  # on threads, where each stage has its own
+MORE_PIECES = 4  # times as many, where threads would wait for each other
 
 
 def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
@@ -32,8 +36,7 @@ def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
         return
     work = work_of(out)
     products = [x for x in s.stages if not x.is_output and contraction_of(x.op) is not None]
-    few = 0 < prod(map(extent_of, axes[:-1])) < machine.cores
-    if few and work >= 2 * PARALLEL_EXPONENTIALS and not products:
+    if not products and _uneven(prod(map(extent_of, axes[:-1])), out, machine):
         _in_parts(s, machine)
         return
     product = products[0] if len(products) == 1 and len(products[0].op.axis) == len(axes) else None
@@ -60,7 +63,7 @@ def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
             continue
         if stage is product or stage in before:
             continue
-        if stage.op.reduce_axis and row_run(stage.op.output(0)) == 1:
+        if stage.op.reduce_axis and row_run(stage.op.output(0), s) == 1:
             k = stage.op.reduce_axis[-1]
             for lanes in in_lanes(s, stage.op.output(0), k, extent_of(k), machine, stage.op.name):
                 lanes.compute_at(s[out], rows)
@@ -77,8 +80,19 @@ def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
         product.compute_at(s[out], piece)
 
 
+def _uneven(pieces: int, out: Tensor, machine: Machine) -> bool:
+    """Whether threads would wait for the last of some pieces for longer than it takes to go through
+    all stages one after another, which have to stay near the cores."""
+    work, waits = work_of(out), machine.longest(pieces) - 1
+    if pieces < machine.cores:
+        return pieces > 0 and waits > 0 and work >= 2 * PARALLEL_EXPONENTIALS
+    near = bytes_of(out) <= machine.cores * machine.l2_bytes // 2
+    share = waits * work / machine.cores
+    return near and waits > UNEVEN - 1 and share >= MORE_LOOPS * PARALLEL_EXPONENTIALS
+
+
 def _in_parts(s: Schedule, machine: Machine) -> None:
-    """Rows that are fewer than the cores: one stage after another, each by all threads."""
+    """Rows that cores do not share evenly: one stage after another, each by all threads."""
     for stage in list(s.stages):
         if not hasattr(stage.op, "body"):
             continue
@@ -114,6 +128,11 @@ def _down_columns(s: Schedule, out: Tensor, along: int, machine: Machine) -> Non
     column = max(1, shape[along]) * parse(out.dtype).nbytes * lanes
     wide = lanes * max(1, min(MOST_VECTORS, machine.l1_bytes // 2 // column))
     wide = min(wide, max(1, shape[-1]))
+    pieces = prod(map(extent_of, others)) * -(-shape[-1] // wide)
+    products = any(contraction_of(x.op) is not None for x in s.stages)
+    if not products and _uneven(pieces, out, machine):
+        _in_parts(s, machine)
+        return
     chunk, last = stage.split(last, factor=wide)
     stage.reorder(*others, chunk, down, last)
     piece = stage.fuse(*others, chunk) if others else chunk
@@ -153,4 +172,14 @@ def rows_at_once(batch: int, rows: int, nbytes: int, machine: Machine) -> int:
     most = machine.l2_bytes // 4 // max(1, nbytes)
     least = -(-PIECES * machine.cores // max(batch, 1))
     size = min(max(most, LEAST_ROWS), max(LEAST_ROWS, -(-rows // least)), max(rows, 1))
-    return even(rows, size) if rows else size
+    if not rows:
+        return size
+
+    def cost(count: int) -> float:
+        waits = unevenness([1], max(batch, 1) * count, machine.cores)
+        return waits * (1 + COPY_ROWS * count / rows)
+
+    first = -(-rows // size)
+    counts = range(first, min(MORE_PIECES * first, max(first, rows // LEAST_PACKED)) + 1)
+    best = min(counts, key=cost)
+    return -(-rows // (best if cost(best) * GAIN < cost(first) else first))

@@ -7,7 +7,7 @@ same there. Goto and van de Geijn: Anatomy of high-performance matrix multiplica
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from math import prod
 
 from ...arith import detect_linear_equation
@@ -19,7 +19,7 @@ from ...schedule.api import Schedule, Stage
 from ...tensor.op import Operation, domain
 from ...tensor.tensor import Tensor
 from .contraction import WRITTEN_OUT, Contraction, contraction_of, kept_inputs
-from .cuts import AHEAD, PANELS_FIRST, Cut, Rows, cuts
+from .cuts import AHEAD, PANELS_FIRST, Cut, Rows, cuts, least_cost
 from .dots import Groups, groups_of
 from .injective import arrange
 from .machine import (
@@ -35,7 +35,7 @@ from .machine import (
     work_of,
 )
 from .packing import pack, pack_ahead, splits_evenly
-from .register_tile import tile_of
+from .register_tile import tile_of, tiles_of
 from .window_tile import Tile
 
 LONG_PANEL = 3  # times the first-level cache, where its parts stay there
@@ -108,6 +108,18 @@ def tiles(
         piece = nest.piece if side is not None and pad is s[side.producer] else None
         seldom = form.both or _seldom_beside(s[product].op, tile, lanes)
         place_pad(pad, s[out], piece, again, seldom, groups is None, machine)
+
+
+def cost_in_parts(
+    op: Operation, form: Contraction, machine: Machine, packed: bool, work: int, parts: int
+) -> float:
+    """How many times as long as without any waiting or copying sums of products take, all at once,
+    in so many parts of the reduction."""
+    lanes, (tile, *_) = tiles_of(op, form, machine, packed or form.panel > 0)
+    width = tile.panels * lanes
+    beforehand = packed and splits_evenly(form, op) and extent_of(op.axis[-1]) >= width
+    rows = _rows(form, op.output(0), tile, width, packed, work if beforehand else 0)
+    return least_cost(replace(rows, batches=rows.batches * parts), machine)
 
 
 def _rows(

@@ -22,7 +22,7 @@ from ...base.dtype import parse
 from ...loopir.expr import const_int
 from ...loopir.visit import free_vars
 from .contraction import Contraction, step_of
-from .machine import LINE, SPARE_WAYS, WAY, Machine, even, extent_of
+from .machine import LINE, SPARE_WAYS, Machine, even, extent_of
 
 MOST_PANELS = 8
 SUMS_OF_16 = 11  # registers for sums, weights and the line of a tile
@@ -106,7 +106,7 @@ class _Windows:
         cost = max(1.0, CHAINS / sums) + LOADED * loads + AROUND / sums
         cost *= waste(self.last, tile.rows) * waste(self.before, tile.lines)
         cost *= waste(self.n, tile.panels * self.lanes)
-        ways = self.machine.l1_bytes // WAY
+        ways = self.machine.l1_bytes // self.machine.way_bytes
         leaves = self.crowd(0, tile.panels) > ways
         factors = [
             (self.crowd(tile.rows, tile.panels) > ways - SPARE_WAYS, CROWDED),
@@ -127,7 +127,7 @@ class _Windows:
         """The most lines of a set of the cache, of those that windows over `rows` of a tile cover
         in some panels; over a whole line of pixels for 0."""
         line = self._reads(rows) if rows else self.line
-        counts = [0] * (WAY // LINE)
+        counts = [0] * (self.machine.way_bytes // LINE)
         for at in {(x + y) // LINE for x in _sums(line) for y in _sums(self.far)}:
             counts[at % len(counts)] += 1
         beside = max(1, self.vector // LINE) * panels

@@ -15,7 +15,6 @@ from .machine import (
     LINE,
     PARALLEL_PRODUCTS,
     PARALLEL_STEPS,
-    WAY,
     Machine,
     ask_ahead,
     extent_of,
@@ -106,7 +105,7 @@ def _apart(stage: Any, machine: Machine) -> None:
     read from, all of them at once, and they may lie a multiple of a way apart."""
     if isinstance(stage.op, ComputeOp) and not stage.is_output:
         size = parse(stage.op.output_dtype(0)).nbytes
-        stage.storage_align(stage.op.axis[0], WAY // size, LINES_APART * LINE // size)
+        stage.storage_align(stage.op.axis[0], machine.way_bytes // size, LINES_APART * LINE // size)
 
 
 def _lanes(stage: Any, axis: Any, machine: Machine) -> tuple[list[Any], Any]:
