@@ -24,6 +24,13 @@ from tilewright.topi.schedules.window_tile import Tile
 TARGETS = ["llvm", "llvm -mcpu=x86-64-v2"]
 
 
+# its caches are those of the machine where tests run on one, else of any CPU
+ZEN5 = (
+    "llvm -mcpu=znver5 -l1_cache_size_bytes=49152 -l2_cache_size_bytes=1048576 "
+    "-l3_cache_size_bytes=33554432"
+)
+
+
 def agree(out: Any, *inputs: Any, target: str = "llvm", steps: int = 100, given: Any = None) -> Any:
     """The schedule, which computes what te_eval says."""
     rng = np.random.default_rng(5)
@@ -450,9 +457,9 @@ def test_vectors_of_odd_groups_are_read_whole() -> None:
     three registers: 9 rows, 0.75 of the rate."""
     x, f, y = conv(1, 11, 53, 33, 39, 3, 1, 1, 1, 3)
     decisions = Decisions()
-    s = topi.schedules.default_schedule([y], "llvm -mcpu=znver5", decisions)
+    s = topi.schedules.default_schedule([y], ZEN5, decisions)
     assert Tile(*decisions.taken["y.tile"]) == Tile(27, 1, 1)
-    lines = tvm.build(s, [x, f, y], "llvm -mcpu=znver5").get_source("asm").splitlines()
+    lines = tvm.build(s, [x, f, y], ZEN5).get_source("asm").splitlines()
     assert [line for line in lines if "zmm" in line and "{%k" in line]
 
 
@@ -473,7 +480,7 @@ def test_where_padding_is_a_condition(shape: tuple[int, ...], first: int) -> Non
     measured for a hundred convolutions: up to 2.5 times as fast, and half as fast, without."""
     y = conv(*shape)[-1]
     decisions = Decisions()
-    topi.schedules.default_schedule([y], "llvm -mcpu=znver5", decisions)
+    topi.schedules.default_schedule([y], ZEN5, decisions)
     assert decisions.taken["PadInput.pad"] == (first,)
 
 
@@ -546,7 +553,7 @@ def test_windows_over_channels_have_a_tile_by_what_they_load(
     x, y = te.placeholder((1, h, w, c), name="x"), te.placeholder((k, k, c, 1), name="y")
     out = topi.nn.depthwise_conv2d_nhwc(x, y, stride, k // 2, 1)
     decisions = Decisions()
-    topi.schedules.default_schedule([out], "llvm -mcpu=znver5", decisions)
+    topi.schedules.default_schedule([out], ZEN5, decisions)
     (tile,) = (Tile(*v) for key, v in decisions.taken.items() if key.endswith(".tile"))
     assert min(rows) <= tile.rows <= max(rows) and tile.panels in panels and tile.lines == 1
 
@@ -683,7 +690,7 @@ def test_a_padded_copy_that_neighbours_share_is_made_once() -> None:
     for kernel, way in ((7, 1), (3, 2)):
         decisions = Decisions()
         y = conv(1, 13, 13, 97, 11, kernel, 1, kernel // 2)[-1]
-        topi.schedules.default_schedule([y], "llvm -mcpu=znver5 -num-cores=2", decisions)
+        topi.schedules.default_schedule([y], f"{ZEN5} -num-cores=2", decisions)
         assert decisions.taken["PadInput.pad"] == (way,)
 
 

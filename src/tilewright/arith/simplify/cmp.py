@@ -100,7 +100,8 @@ def holds(ctx: Context, cls: Any, x: Lin, y: Lin, steps: int = SIMPLIFY_STEPS) -
     return proves(ctx, above, steps) or proves(ctx, Lin(below.terms, below.const - 1), steps)
 
 
-def _rebuilt(ctx: Context, cls: type, x: Lin, y: Lin, dtype: str) -> E.PrimExpr:
+def _sides(x: Lin, y: Lin) -> tuple[dict[Atom, int], dict[Atom, int], int]:
+    """x beside y as left beside right + c, without what both have."""
     left: dict[Atom, int] = {}
     right: dict[Atom, int] = {}
     for atom, k in x.terms.items():
@@ -114,11 +115,16 @@ def _rebuilt(ctx: Context, cls: type, x: Lin, y: Lin, dtype: str) -> E.PrimExpr:
     for atom, k in y.terms.items():
         if atom not in x.terms:
             right[atom] = k
-    c = y.const - x.const  # left < right + c
+    return left, right, y.const - x.const
+
+
+def _rebuilt(ctx: Context, cls: type, x: Lin, y: Lin, dtype: str) -> E.PrimExpr:
+    left, right, c = _sides(x, y)
     if cls not in (E.EQ, E.NE) and not (left and right):
         undivided = _undivided(ctx, cls, left or {a: -k for a, k in right.items()}, c, dtype)
         if undivided is not None:
-            return _rebuilt(ctx, cls, *undivided, dtype)
+            x, y = undivided
+            left, right, c = _sides(x, y)
     g = math.gcd(*left.values(), *right.values())
     if g > 1:
         if cls in (E.EQ, E.NE) and c % g:
