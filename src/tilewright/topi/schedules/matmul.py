@@ -12,6 +12,7 @@ from ...schedule.api import Schedule
 from ...tensor.op import PlaceholderOp, domain
 from ...tensor.tensor import Tensor
 from .contraction import Contraction, along_last, contraction_of, is_product, step_of
+from .dot_lanes import dots_in_lanes, lanes_of, worth_lanes
 from .dots import groups_of
 from .few_columns import few_columns, steps_in_lanes
 from .few_rows import dot_products, sums_of_rows
@@ -88,10 +89,15 @@ def schedule_contraction(
     }
     place = steps_in_lanes(op, form, machine) if alone and m > 1 else None
     likely = [LANES] if place is not None else []
+    along, groups = lanes_of(op, form, machine), groups_of(op, form, machine)
+    if along is not None and able[DOTS] and worth_lanes(op, along, groups):
+        likely += [DOTS]
+    elif groups is not None and m > _few_for_groups(side) and able[PACKED]:
+        likely += [PACKED]
     likely += [DOTS if able[DOTS] else PLAIN] if in_rows(product, machine) else []
     given = straight and isinstance(side.producer.op, PlaceholderOp)  # none that a copy computes
     if given and FEW_ROWS < m <= _worth_no_copy(form, side, op, machine):
-        likely += [STRAIGHT] if groups_of(op, form, machine) is None else []
+        likely += [STRAIGHT] if groups is None else []
     likely += [STRAIGHT] if slides else []
     # no panels: they would take four times as long as a single row, and save a third of many
     likely += [DOTS] if unknown and able[DOTS] else []
@@ -105,11 +111,20 @@ def schedule_contraction(
     elif way == SUMS:
         sums_of_rows(s, product, out, machine, form, alone)
     elif way == DOTS:
-        dot_products(s, product, out, machine)
+        if along is None:
+            dot_products(s, product, out, machine)
+        else:
+            dots_in_lanes(s, product, out, machine, along)
     elif way == LANES and place is not None:
         few_columns(s, product, out, machine, form, place)
     else:
         schedule_reduce(s, product, out, machine)
+
+
+def _few_for_groups(side: ProducerLoad) -> int:
+    """The most rows whose groups are not worth a copy: of bytes, what is done without one widens
+    each."""
+    return FEW_ROWS * parse(side.dtype).nbytes ** 2 // 16
 
 
 def _worth_no_copy(form: Contraction, side: ProducerLoad, op: Any, machine: Machine) -> int:
