@@ -11,6 +11,7 @@ from tilewright.lowering import (
     inject_double_buffer,
     inject_rolling_buffer,
     inject_virtual_threads,
+    interleave_stores,
     lower_division,
     narrow_types,
     partition_loops,
@@ -301,6 +302,21 @@ def squares_turned_the_other_way() -> Any:
     return replaced(turn_loads, "_columns", make)
 
 
+def groups_woven_the_other_way() -> Any:
+    """Of stores between each other, each gets the place of another."""
+
+    def make(old: Any) -> Any:
+        def together(run: Any) -> Any:
+            swapped = zip(run, run[::-1])
+            return old(
+                [S.BufferStore(x.buffer, y.value, x.indices, x.predicate) for x, y in swapped]
+            )
+
+        return together
+
+    return replaced(interleave_stores, "_together", make)
+
+
 PASSES = catalogue(
     main_part_too_long, loop_cut_too_short, rest_of_loop_forgotten, masks_forgotten,
     strides_of_vectors_lost, rest_of_vectors_forgotten, last_copy_forgotten, unrolled_from_zero,
@@ -308,5 +324,5 @@ PASSES = catalogue(
     accumulators_move, halves_shared, step_filled_twice, virtual_threads_share,
     virtual_thread_forgotten, first_rows_not_computed, strides_taken_for_one,
     constants_taken_for_one, narrowed_one_step_short, narrowed_in_the_wrong_order,
-    division_never_corrected, squares_turned_the_other_way,
+    division_never_corrected, squares_turned_the_other_way, groups_woven_the_other_way,
 )  # fmt: skip

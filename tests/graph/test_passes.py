@@ -177,10 +177,10 @@ def test_few_channels_fill_up_the_groups_of_a_dot_product(channels: int) -> None
     changed = block_channels(copy_graph(graph), 16, dots)
     (got,) = results(changed, inputs)
     np.testing.assert_array_equal(got, wanted)
-    first = {3: ["pad", "pack_channels"], 8: ["pack_channels"], 17: ["reshape"]}[channels]
+    first = ["pack_channels"] if channels == 8 else ["pad", "pack_channels"]
     assert ops(changed) == [*first, "conv_nchwc", "unpack_channels"]
     packed = next(n for n in changed.nodes if n.op == "conv_nchwc").inputs[1].shape
-    assert packed[3:] == {3: (3, 1, 16, 4), 8: (3, 2, 16, 4), 17: (3, 1, 16)}[channels]
+    assert packed[3:] == {3: (3, 1, 16, 4), 8: (3, 2, 16, 4), 17: (3, 4, 16, 4)}[channels]
 
 
 @pytest.mark.parametrize(
@@ -201,11 +201,36 @@ def test_groups_of_whole_blocks_are_blocked(filters: int, channels: int, groups:
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_groups_of_bytes_are_blocked_for_dot_products() -> None:
+TURNED = [("icelake-server", "int8"), ("cortex-a76 -mtriple=aarch64-linux-gnu", "uint8")]
+
+
+@pytest.mark.parametrize(("cpu", "dtype"), TURNED)
+@pytest.mark.parametrize(("padding", "channels"), [((1, 2, 0, 1), 19), ((0, 0, 0, 0), 16)])
+def test_bytes_of_the_other_sign_are_turned(
+    cpu: str, dtype: str, padding: tuple[int, ...], channels: int
+) -> None:
+    """Padding too, which is 0 in sums."""
+    b, info = Builder(17), np.iinfo(dtype)
+    x = Value("x", (2, channels, 9, 8), dtype)
+    weight = b.constant(RNG.integers(-128, 128, (32, channels, 3, 3), "int8"), "w")
+    attrs = {**CONV, "padding": padding, "out_dtype": "int32"}
+    graph = Graph("g", [x], [b.add("conv2d", [x, weight], "y", **attrs)], b.nodes)
+    inputs = [RNG.integers(info.min, info.max + 1, x.shape, dtype)]
+    inputs[0][0] = info.min
+    changed = block_channels(copy_graph(graph), 16, Target(f"llvm -mcpu={cpu}").capabilities.dots)
+    assert "bitwise_xor" in ops(changed)
+    (wanted,), (got,) = results(graph, inputs), results(changed, inputs)
+    np.testing.assert_array_equal(got, wanted)
+    assert next(n for n in changed.nodes if n.op == "conv_nchwc").inputs[1].shape[-1] == 4
+
+
+@pytest.mark.parametrize(("groups", "each"), [(2, 16), (4, 8), (8, 4)])
+def test_groups_of_bytes_are_blocked_for_dot_products(groups: int, each: int) -> None:
+    """Some groups together, where they are smaller than a block."""
     b = Builder(17)
     x = Value("x", (2, 32, 9, 8), "uint8")
-    weight = b.constant(RNG.integers(-128, 128, (32, 16, 3, 3), "int8"), "w")
-    y = b.add("conv2d", [x, weight], "y", **{**CONV, "groups": 2, "out_dtype": "int32"})
+    weight = b.constant(RNG.integers(-128, 128, (32, each, 3, 3), "int8"), "w")
+    y = b.add("conv2d", [x, weight], "y", **{**CONV, "groups": groups, "out_dtype": "int32"})
     graph = Graph("g", [x], [y], b.nodes)
     dots = Target("llvm -mcpu=icelake-server").capabilities.dots
     changed = block_channels(copy_graph(graph), 16, dots)

@@ -87,7 +87,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
         channels_last(graph, target.capabilities.matrix_products)
         block_channels(graph, lanes)
     else:
-        block_channels(graph, lanes, target.capabilities.dots, most_columns(lanes))
+        block_channels(graph, lanes, target.dots, most_columns(lanes))
     if dtype == "float32" and not _is_device(target) and config.get("winograd"):
         winograd(graph)
     if _is_device(target) and target.thread_warp_size == 1:
@@ -109,7 +109,7 @@ def _computed_wide(target: Target) -> tuple[str, ...]:
     of CPUs but what their instructions multiply."""
     if _is_device(target):
         return ()
-    known = {dot.row for dot in target.capabilities.dots}
+    known = {dot.row for dot in target.dots}
     return tuple(t for t in PRECISIONS if t != "float32" and t not in known)
 
 

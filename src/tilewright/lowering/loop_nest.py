@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..base.deep import Recursive
+from ..base.dtype import parse
 from ..base.errors import CompileError, ScheduleError
 from ..loopir.buffer import Buffer
 from ..loopir.calls import tvm_tuple
@@ -168,8 +169,12 @@ class NestBuilder(Recursive):
             if self.bounds.threads:
                 body = zeros_beyond(body, edges)
             else:
+                # what is no number would take long, or be found to be none
+                numbers = all(parse(t.dtype).is_integer for t in stage.op.outputs)
+                needed = not numbers or stage.id in self.overrun.zeros
                 for condition in edges:
-                    body = IfThenElse(condition, body, zero_body(stage, self.memory, values))
+                    zero = zero_body(stage, self.memory, values) if needed else None
+                    body = IfThenElse(condition, body, zero)
         body = self.guarded(stage, values, body)
         body = self.nest(stage, stage.leaf_iter_vars, body)
         for thread, var in self._chosen_within(stage):

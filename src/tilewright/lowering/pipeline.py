@@ -27,6 +27,7 @@ from .inject_double_buffer import inject_double_buffer
 from .inject_prefetch import inject_prefetch
 from .inject_rolling_buffer import inject_rolling_buffer
 from .inject_virtual_threads import inject_virtual_threads
+from .interleave_stores import interleave_stores
 from .narrow_types import narrow_types
 from .options import LowerOptions
 from .partition_loops import partition_loops
@@ -77,6 +78,7 @@ PHASES: tuple[tuple[Pass, ...], ...] = (
         blend_stores,  # vectors of register tiles at constant places
         promote_accumulators,  # register tiles are unrolled, indices comparable
         turn_loads,  # stores are side by side, indices comparable
+        interleave_stores,  # as turn_loads, which looks at the same stores
     ),
     (  # the form for printing and code generation
         eliminate_common,  # names hide what an index is made of

@@ -95,11 +95,10 @@ def compute_body(
         targets.append((buffer, [bounds.analyzer.simplify(i) for i in indices]))
     first = op.body[0]
     if not isinstance(first, Reduce):
-        stores = [BufferStore(b, read.expr(e), i) for (b, i), e in zip(targets, op.body)]
-        return seq(stores)
+        return seq([_store(b, read.expr(e), i) for (b, i), e in zip(targets, op.body)])
     if init:
         initial = first.init if first.init else first.combiner.identity_element
-        return seq([_initial_store(b, read.expr(e), i) for (b, i), e in zip(targets, initial)])
+        return seq([_store(b, read.expr(e), i) for (b, i), e in zip(targets, initial)])
     return update_body(first, targets, read)
 
 
@@ -130,9 +129,9 @@ class _Zeros(Rewriter):
         return BufferStore(s.buffer, value, s.indices, s.predicate)
 
 
-def _initial_store(buffer: Buffer, value: Any, indices: list[PrimExpr]) -> Stmt:
-    """A store of an initial value, by a branch where the padding of a tile has another one: guards
-    of tiles are statements, which later passes take out of loops."""
+def _store(buffer: Buffer, value: Any, indices: list[PrimExpr]) -> Stmt:
+    """A store, by a branch where a tile's or a copy's padding has another value: guards are
+    statements, which later passes take out of loops."""
     if type(value) is Call and value.op.name == "tir.if_then_else":
         condition, inside, outside = value.args
         if type(condition) is Call and condition.op.name == "tir.likely":

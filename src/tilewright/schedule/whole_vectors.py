@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..arith import IntervalSet, eval_set
+from ..loopir.copies import is_likely
 from ..loopir.expr import Call, Cast, IntImm, PrimExpr, Var, const, is_const
 from ..loopir.iter import IterVar, ProducerLoad
 from ..loopir.op import floormod
@@ -42,7 +43,10 @@ def whole_vectors(
     told = b.filled.get(axis, 0)
     lanes = _lanes(stage, axis)
     size = -(-max(extent.value, told) // lanes) * lanes
-    empty = 2 * extent.value <= lanes  # more than half of the vector would be for nothing
+    inside = [r.inner for r in stage.relations if isinstance(r, Split) and r.parent is axis]
+    every = any(_by_intrinsic(stage, leaf) for leaf in inside if leaf in stage.leaf_iter_vars)
+    # more than half of the vector would be for nothing
+    empty = 2 * extent.value <= lanes and not every
     own = not empty and bool(stage.op.reduce_axis)
     if size == extent.value or not (told or (own and _may(b, stage, axis, low, size))):
         return extent
@@ -93,9 +97,16 @@ def _lanes(stage: StageState, axis: IterVar) -> int:
     for r in stage.relations:
         if not isinstance(r, Split) or r.parent is not axis or not isinstance(r.factor, IntImm):
             continue
-        if r.inner in stage.leaf_iter_vars and stage.kind_of(r.inner) == IterVar.Vectorized:
+        if r.inner in stage.leaf_iter_vars and (
+            stage.kind_of(r.inner) == IterVar.Vectorized or _by_intrinsic(stage, r.inner)
+        ):
             return int(r.factor.value)
     return 1
+
+
+def _by_intrinsic(stage: StageState, leaf: IterVar) -> bool:
+    """Whether an intrinsic takes the steps of a loop, always all of them."""
+    return stage.attr(leaf).tensor_intrin is not None
 
 
 def _may(b: Any, stage: StageState, axis: IterVar, low: PrimExpr, size: int) -> bool:
@@ -162,4 +173,7 @@ def _tiles_read(
 
 
 def _is_copy(stage: StageState) -> bool:
-    return type(uncast(stage.op.body[0])) is ProducerLoad
+    """Whether an element is one of another tensor, or mostly: at the end there may be zeros."""
+    e = uncast(stage.op.body[0])
+    filled = type(e) is Call and e.op.name == "tir.if_then_else" and is_likely(e.args[0])
+    return type(e) is ProducerLoad or (filled and _moves(e))

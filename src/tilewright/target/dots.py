@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -23,35 +24,78 @@ class Dot:
     operand: str = "int32"
     adds: bool = True
 
-    def takes(self, row: str, column: str, sums: str) -> bool:
-        """Whether it computes sums of products of these types: its own, or bytes as int16."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the vectors that it takes and gives."""
+        return self.lanes * 4
+
+    def fit(self, row: str, column: str, sums: str) -> Fit | None:
+        """How it computes sums of products of these types; None where it does not."""
         if sums != self.sums:
-            return False
-        own = (row, column) == (self.row, self.column)
-        widened = self.row == "int16" and {row, column} <= {"int8", "uint8", "int16"}
-        return own or widened
+            return None
+        own = [(self.row, self.column), (self.column, self.row)]
+        if (row, column) in own:
+            return Fit(own.index((row, column)) == 1)
+        if self.row == "int16" and {row, column} <= {"int8", "uint8", "int16"}:
+            return Fit(widened=True)
+        turned = (FLIPPED.get(row, ""), column)
+        return Fit(own.index(turned) == 1, True) if turned in own else None
+
+    def takes(self, row: str, column: str, sums: str) -> bool:
+        """Whether it computes sums of products of these types as they are: its own, in either
+        order, or bytes as int16."""
+        fit = self.fit(row, column, sums)
+        return fit is not None and not fit.flipped
+
+
+FLIPPED = {"uint8": "int8", "int8": "uint8"}
+"""What a byte becomes whose highest bit is turned over: 128 is taken off, or added to it."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How an instruction takes two sides: `swapped`, the columns are its first operand; `flipped`,
+    the row side has its bytes' highest bits turned over first, so that sums have another 128 of all
+    elements of the column; `widened`, bytes as int16."""
+
+    swapped: bool = False
+    flipped: bool = False
+    widened: bool = False
+
+
+def best_first(
+    dots: Sequence[Dot], lanes: int, row: str, column: str, sums: str
+) -> list[tuple[Dot, Fit]]:
+    """The instructions for sums of products of these types in vectors of so many sums: those of
+    most terms first, of these such that take the sides as they are."""
+    fits = [(d, d.fit(row, column, sums)) for d in dots if d.lanes == lanes]
+    found = [(d, fit) for d, fit in fits if fit is not None]
+    return sorted(found, key=lambda x: (-x[0].terms, x[1].flipped))
+
+
+_X86_WIDTHS = ((16, "512"), (8, "256"), (4, "128"))  # lanes of sums, and bits in LLVM's names
+_PAIR_NAMES = {16: "llvm.x86.avx512.pmaddw.d.512", 8: "llvm.x86.avx2.pmadd.wd"}
 
 
 def x86_dots(features: frozenset[str], full: bool) -> tuple[Dot, ...]:
-    """Those of x86, best first; `full`: AVX-512 with all that vectors of 64 bytes need."""
+    """Those of x86, of wider vectors first, in each width best first; `full`: AVX-512 with all that
+    vectors of 64 bytes need."""
+    widest = 16 if full else 8 if "avx2" in features else 4
+    vnni = "avx512vnni" in features if full else widest == 8 and "avxvnni" in features
     found: list[Dot] = []
-    if full:
-        if "avx512bf16" in features:
-            name = "llvm.x86.avx512bf16.dpbf16ps.512"
-            found.append(Dot("bfloat16", "bfloat16", "float32", 2, 16, name))
-        if "avx512vnni" in features:
-            found.append(_bytes("llvm.x86.avx512.vpdpbusd.512", 16))
-            found.append(_pairs("llvm.x86.avx512.vpdpwssd.512", 16))
+    for lanes, bits in _X86_WIDTHS:
+        if lanes > widest:
+            continue
+        if full and "avx512bf16" in features:
+            name = f"llvm.x86.avx512bf16.dpbf16ps.{bits}"
+            found.append(Dot("bfloat16", "bfloat16", "float32", 2, lanes, name))
+        if vnni:
+            name = f"llvm.x86.avx512.vpdpbusd.{bits}"
+            found.append(Dot("uint8", "int8", "int32", 4, lanes, name))
+            found.append(_pairs(f"llvm.x86.avx512.vpdpwssd.{bits}", lanes))
         else:
-            found.append(_pairs("llvm.x86.avx512.pmaddw.d.512", 16, adds=False))
-    elif "avx2" in features:
-        if "avxvnni" in features:
-            found.append(_bytes("llvm.x86.avx512.vpdpbusd.256", 8))
-            found.append(_pairs("llvm.x86.avx512.vpdpwssd.256", 8))
-        else:
-            found.append(_pairs("llvm.x86.avx2.pmadd.wd", 8, adds=False))
-    else:
-        found.append(_pairs("llvm.x86.sse2.pmadd.wd", 4, adds=False))
+            name = _PAIR_NAMES.get(lanes, "llvm.x86.sse2.pmadd.wd")
+            found.append(_pairs(name, lanes, adds=False))
     return tuple(found)
 
 
@@ -64,10 +108,6 @@ def arm_dots(features: frozenset[str]) -> tuple[Dot, ...]:
         for name, a, b, feature in kinds
         if feature in features
     )
-
-
-def _bytes(name: str, lanes: int) -> Dot:
-    return Dot("uint8", "int8", "int32", 4, lanes, name)
 
 
 def _pairs(name: str, lanes: int, adds: bool = True) -> Dot:

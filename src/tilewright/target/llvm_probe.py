@@ -18,6 +18,13 @@ from typing import Any
 _FMA = "call float @llvm.fma.f32(float %a, float %a, float %a)"
 _PAIRS = """%p = call <4 x i32> @llvm.x86.sse2.pmadd.wd(<8 x i16> %b, <8 x i16> %b)
   %r = add <4 x i32> %p, %a"""
+_EVEN, _ODD = (", ".join(f"i32 {n}" for n in range(first, 32, 2)) for first in (0, 1))
+_WIDE_PAIRS = f"""%x = sext <32 x i16> %b to <32 x i32>
+  %m = mul <32 x i32> %x, %x
+  %s = shufflevector <32 x i32> %m, <32 x i32> poison, <16 x i32> <{_EVEN}>
+  %n = shufflevector <32 x i32> %m, <32 x i32> poison, <16 x i32> <{_ODD}>
+  %p = add <16 x i32> %s, %n
+  %r = add <16 x i32> %p, %a"""
 _FOURS = """%x = {} <16 x i8> %a to <16 x i32>
   %y = sext <16 x i8> %b to <16 x i32>
   %m = mul <16 x i32> %x, %y
@@ -52,7 +59,8 @@ _X86: tuple[tuple[str, str, str, str, str], ...] = (
         "fptrunc <16 x float> %a to <16 x bfloat>",
         r"vcvtneps2bf16",
     ),
-    ("avx512vnni", "<4 x i32>", "<4 x i32> %a, <8 x i16> %b", _PAIRS, r"(?m)^\s+vpdpwssd"),
+    # of whole registers: in shorter ones AVX-VNNI's form is taken where there are both
+    ("avx512vnni", "<16 x i32>", "<16 x i32> %a, <32 x i16> %b", _WIDE_PAIRS, r"(?m)^\s+vpdpwssd"),
     ("avxvnni", "<4 x i32>", "<4 x i32> %a, <8 x i16> %b", _PAIRS, r"\{vex\}\s+vpdpwssd"),
     ("avx512fp16", "half", "half %a", "fadd half %a, %a", r"vaddsh"),
     ("avx10.2", "<8 x bfloat>", "<8 x bfloat> %a", "fadd <8 x bfloat> %a, %a", r"vaddbf16"),

@@ -24,6 +24,7 @@ from .capability import (
     system,
     way_of,
 )
+from .dots import Dot
 from .kinds import KINDS, TargetKind, complete, find_kind
 from .parse import Items, read_attributes, split_text, write_text
 from .tags import config_of
@@ -268,6 +269,12 @@ class Target:
         """Bytes of a full vector register (or of `-vector-width`, which is in bits)."""
         width = self.attrs.get("vector-width")
         return int(width) // 8 if width else self.capabilities.vector_bytes
+
+    @property
+    def dots(self) -> tuple[Dot, ...]:
+        """What adds up products of neighbours in vectors no wider than `vector_bytes`, of wider
+        ones first."""
+        return tuple(d for d in self.capabilities.dots if d.nbytes <= self.vector_bytes)
 
     @property
     def num_vector_registers(self) -> int:

@@ -309,11 +309,11 @@ def test_padding_of_bytes_is_copied_where_an_instruction_reads_it() -> None:
     y = te.compute((5, 5, 29), value, name="y")
     asked = Decisions()
     topi.schedules.default_schedule([y], target, asked)
-    answers = asked.asked["pad.pad"]
+    answers = asked.asked["pad.rows.pad"]
     assert len(answers) > 0
     for answer in answers:
-        s = topi.schedules.default_schedule([y], target, Decisions({"pad.pad": answer}))
-        assert "vpdpwssd" in str(tvm.lower(s, [x, w, y], simple_mode=True))
+        s = topi.schedules.default_schedule([y], target, Decisions({"pad.rows.pad": answer}))
+        assert "vpdpbusd" in str(tvm.lower(s, [x, w, y], simple_mode=True))
 
 
 def test_register_tiles_follow_the_target() -> None:

@@ -10,13 +10,13 @@ vectors along the channels for them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from ...target.dots import Dot
+from ...target.dots import FLIPPED, Dot, best_first
 from ..evaluate import evaluate
 from ..ir import Graph, Node, Value, constant
 from .laying import Laying
@@ -32,6 +32,7 @@ _FINITE = frozenset(
 )
 """Element-wise operations that make finite numbers of small ones: only these see the zeros that
 fill up the last block, since what is not finite would spoil sums of products with zeros."""
+HIGHEST = 0x80  # the highest bit of a byte
 MOST_WASTE = 1.4  # padded filters over filters
 
 
@@ -56,6 +57,19 @@ def _laid_kernel(node: Node, weights: Array, blocks: tuple[int, int], terms: int
     attrs = {"in_block": blocks[0], "out_block": blocks[1], "terms": terms}
     packed = evaluate("pack_kernel", [constant(name, weights)], attrs)
     return constant(name + ".packed", packed)
+
+
+def _joined(weights: Array, groups: int, together: int) -> Array:
+    """Weights of which so many groups are one, which multiplies the channels of the others by 0."""
+    if together == 1:
+        return weights
+    filters, channels = weights.shape[:2]
+    each = filters // groups
+    found = np.zeros((filters, channels * together, *weights.shape[2:]), weights.dtype)
+    for g in range(groups):
+        first, rows = g % together * channels, slice(g * each, (g + 1) * each)
+        found[rows, first : first + channels] = weights[rows]
+    return found
 
 
 class _Blocker(Laying):
@@ -120,38 +134,84 @@ class _Blocker(Laying):
             return self._few(node)
         if filters + -filters % self.block > MOST_WASTE * filters:
             return False
-        whole = channels % self.block == 0 or data in self.laid
+        terms = self._instruction(node)[0]
+        filled = channels + -channels % terms  # few channels: groups are filled up with zeros
+        whole = channels % self.block == 0 or data in self.laid or 1 < terms < self.block < filled
         weights = in_whole_blocks(kernel.data, 0, self.block)
         weights = in_whole_blocks(weights, 1, self.block) if whole else weights
-        terms = self._terms(node)
-        filled = channels + -channels % terms  # few channels: groups are filled up with zeros
         inner = self.block if whole else filled if terms > 1 and filled <= self.block else 1
-        if not whole and inner > 1:
-            data, weights = self._filled(data, inner), in_whole_blocks(weights, 1, inner)
-        return self._in_blocks(node, self._packed(data, inner), weights, inner, terms)
+        if inner > 1 and data not in self.laid:
+            data = self._filled(data, channels + -channels % inner)
+            weights = in_whole_blocks(weights, 1, inner)
+        return self._in_blocks(node, self._packed(data, inner), weights, inner)
 
-    def _terms(self, node: Node) -> int:
-        """Neighbouring channels that an instruction multiplies and adds up."""
+    def _instruction(self, node: Node) -> tuple[int, bool]:
+        """Neighbouring channels that an instruction multiplies and adds up, 1 where there is none,
+        and whether it wants the data's bytes of the other sign."""
         data, kernel = node.inputs
         sums = str(node.attrs.get("out_dtype", data.dtype))
-        dot = next((d for d in self.dots if d.takes(data.dtype, kernel.dtype, sums)), None)
-        return dot.terms if dot is not None and self.block % dot.lanes == 0 else 1
+        lanes = max((d.lanes for d in self.dots if self.block % d.lanes == 0), default=0)
+        found = best_first(self.dots, lanes, data.dtype, kernel.dtype, sums)
+        return (found[0][0].terms, found[0][1].flipped) if found else (1, False)
 
     def _grouped(self, node: Node) -> bool:
-        """A convolution in groups of whole blocks of channels, to whole blocks of filters."""
+        """A convolution in groups of whole blocks of channels, to whole blocks of filters; where an
+        instruction multiplies some channels at a time, several groups are one of whole blocks, with
+        zeros between them."""
         data, kernel = node.inputs
-        filters, channels = kernel.shape[:2]
-        if channels % self.block or filters // node.attrs["groups"] % self.block:
+        (filters, channels), groups = kernel.shape[:2], node.attrs["groups"]
+        sizes = channels, filters // groups
+        most = min(self._instruction(node)[0], groups)
+        fits = [m for m in range(1, most + 1) if groups % m == 0]
+        together = next((m for m in fits if not any(n * m % self.block for n in sizes)), 0)
+        if not together:
             return False
         assert kernel.data is not None
-        source, terms = self._packed(data, self.block), self._terms(node)
-        return self._in_blocks(node, source, kernel.data, self.block, terms)
+        weights = _joined(kernel.data, groups, together)
+        attrs = {**node.attrs, "groups": groups // together}
+        source = self._packed(data, self.block)
+        return self._in_blocks(node, source, weights, self.block, attrs)
 
-    def _in_blocks(self, node: Node, source: Value, weights: Array, inner: int, terms: int) -> bool:
-        """A convolution of data in blocks of `inner` channels, with weights of whole blocks."""
+    def _in_blocks(
+        self,
+        node: Node,
+        source: Value,
+        weights: Array,
+        inner: int,
+        given: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """A convolution of data in blocks of `inner` channels, with weights of whole blocks; with
+        the attributes `given`, or the node's."""
+        terms, flipped = self._instruction(node)
         terms = terms if inner % terms == 0 else 1
         kernel = _laid_kernel(node, weights, (inner, self.block), terms)
-        return self.replace(node, [source, kernel], node.attrs, "conv_nchwc")
+        attrs = dict(node.attrs if given is None else given)
+        if terms == 1 or not flipped:
+            return self.replace(node, [source, kernel], attrs, "conv_nchwc")
+        zero = HIGHEST if source.dtype == "int8" else HIGHEST - 256  # what becomes of 0
+        source = self._turned(source, node.name)
+        around = list(attrs["padding"])
+        if any(around):
+            half = len(around) // 2
+            sides = {"before": [0, 0, *around[:half], 0], "after": [0, 0, *around[half:], 0]}
+            source = self.emit("pad", [source], f"{node.name}.around", {**sides, "value": zero})
+            attrs["padding"] = tuple(0 for _ in around)
+        sums = self.emit("conv_nchwc", [source, kernel], f"{node.name}.turned", attrs)
+        more = zero * weights.sum(tuple(range(1, weights.ndim)), dtype=np.int32)
+        shape = (1, len(more) // self.block, *[1] * (weights.ndim - 2), self.block)
+        lost = constant(f"{node.name}.more", more.astype(np.int32).reshape(shape))
+        return self.replace(node, [sums, lost], {}, "subtract")
+
+    def _turned(self, source: Value, name: str) -> Value:
+        """Bytes with their highest bits turned over, of the other sign: 128 more or less."""
+        bit = constant(f"{name}.bit", np.array(HIGHEST, "uint8"))
+        to = FLIPPED[source.dtype]
+        if source.dtype == "int8":
+            source = self.emit("cast", [source], f"{name}.bits", {"dtype": "uint8"})
+        turned = self.emit("bitwise_xor", [source, bit], f"{name}.other", {})
+        if to == "uint8":
+            return turned
+        return self.emit("cast", [turned], f"{name}.signed", {"dtype": to})
 
     def _few(self, node: Node) -> bool:
         """A convolution of laid data whose filters are one block; what it makes is plain."""

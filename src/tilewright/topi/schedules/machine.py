@@ -89,19 +89,11 @@ class Machine:
             target.l2_cache_bytes,
             target.num_cores,
             decisions,
-            _fitting(target),
+            target.dots if target.kind.name == "llvm" else (),
             target.has_fma,
             target.load_rates,
             target.l1_way_bytes,
         )
-
-
-def _fitting(target: Target) -> tuple[Dot, ...]:
-    """The target's, where vectors are as wide as those."""
-    if target.kind.name != "llvm":
-        return ()
-    width = target.vector_bytes
-    return tuple(d for d in target.capabilities.dots if d.lanes * parse(d.sums).nbytes == width)
 
 
 _LIKELY: ContextVar[Mapping[Any, int] | None] = ContextVar("likely", default=None)

@@ -13,6 +13,7 @@ from ...schedule.api import Schedule
 from ...tensor.op import PlaceholderOp, domain
 from ...tensor.tensor import Tensor
 from .contraction import Contraction, along_last, contraction_of, is_product, step_of
+from .dot_lanes import dots_in_lanes, lanes_of, worth_lanes
 from .dots import groups_of
 from .few_columns import few_columns, steps_in_lanes, tile_rows
 from .few_rows import LEAST_WIDTH, dot_products, dot_tiles, sums_of_rows
@@ -85,7 +86,8 @@ def _parts(s: Schedule, product: Tensor, form: Contraction, machine: Machine) ->
     read = sum(prod(map(size_of, t.shape)) for t in op.input_tensors)
     work = max(work_of(product), read * PARALLEL_PRODUCTS // PARALLEL_STEPS)
     sizes, (k, *more) = [extent_of(a) for a in op.axis], op.reduce_axis
-    if more or form.both or not all((*sizes, extent_of(k))) or groups_of(op, form, machine):
+    by_dots = groups_of(op, form, machine) or lanes_of(op, form, machine)
+    if more or form.both or not all((*sizes, extent_of(k))) or by_dots:
         return 1
     (way, *_), _ = _ways(s, product, form, machine, True)
     if way == PLAIN:
@@ -141,10 +143,15 @@ def _ways(
     }
     place = steps_in_lanes(op, form, machine) if alone and m > 1 else None
     likely = [LANES] if place is not None else []
+    along, groups = lanes_of(op, form, machine), groups_of(op, form, machine)
+    if along is not None and able[DOTS] and worth_lanes(op, along, groups):
+        likely += [DOTS]
+    elif groups is not None and m > _few_for_groups(side) and able[PACKED]:
+        likely += [PACKED]
     likely += [DOTS if able[DOTS] else PLAIN] if in_rows(product, machine, s) else []
     given = straight and isinstance(side.producer.op, PlaceholderOp)  # none that a copy computes
     if given and FEW_ROWS < m <= _worth_no_copy(form, side, op, machine):
-        likely += [STRAIGHT] if groups_of(op, form, machine) is None else []
+        likely += [STRAIGHT] if groups is None else []
     likely += [STRAIGHT] if slides or (few and _in_few_tiles(op, m, machine)) else []
     # no panels: they would take four times as long as a single row, and save a third of many
     likely += [DOTS] if unknown and able[DOTS] else []
@@ -182,11 +189,21 @@ def _by_way(
     elif way == SUMS:
         sums_of_rows(s, product, out, machine, form, alone)
     elif way == DOTS:
-        dot_products(s, product, out, machine)
+        along = lanes_of(op, form, machine)
+        if along is None:
+            dot_products(s, product, out, machine)
+        else:
+            dots_in_lanes(s, product, out, machine, along)
     elif way == LANES and place is not None:
         few_columns(s, product, out, machine, form, place)
     else:
         schedule_reduce(s, product, out, machine)
+
+
+def _few_for_groups(side: ProducerLoad) -> int:
+    """The most rows whose groups are not worth a copy: of bytes, what is done without one widens
+    each."""
+    return FEW_ROWS * parse(side.dtype).nbytes ** 2 // 16
 
 
 def _worth_no_copy(form: Contraction, side: ProducerLoad, op: Any, machine: Machine) -> int:

@@ -18,12 +18,19 @@ from .memory_order import steps_of, uses_of
 
 
 def pack(
-    s: Schedule, form: Contraction, product: Tensor, lanes: int, groups: Groups | None
+    s: Schedule,
+    form: Contraction,
+    product: Tensor,
+    lanes: int,
+    groups: Groups | None,
+    more: Tensor | None = None,
 ) -> Stage:
-    """A copy of a panel, one step of the reduction after the other, or one group of them."""
+    """A copy of a panel, one step of the reduction after the other, or one group of them. `more`:
+    what else reads it."""
     side, column = form.vector_side, form.column
     assert side is not None, "what is packed is read"
-    copy = s[s.cache_read(side.producer, "global", [product])]
+    readers = [product] if more is None else [product, more]
+    copy = s[s.cache_read(side.producer, "global", readers)]
     others, along = _dimensions(side, column, product)
     if form.in_order and groups is None:
         _copy_rows(copy, list(copy.op.axis), column, along, lanes)
@@ -131,6 +138,22 @@ def _pack_groups(
         steps = [indices[d] // terms if d == grouped else indices[d] for d in along]
         return [*(indices[d] for d in others), *steps, indices[column], indices[grouped] % terms]
 
-    *_, k = copy.transform_layout(panel)
+    near = _near(copy)
+    axes = copy.transform_layout(panel)
+    *_, j, k = axes
+    step = axes[len(others) + along.index(grouped)]
+    if near == grouped:
+        around, line = copy.split(step, factor=lanes)
+        jp, ji = copy.split(j, factor=4)
+        copy.reorder(around, jp, line, ji, k)
+        copy.unroll(line)
+        copy.unroll(ji)
+        copy.vectorize(k)
+        return copy
+    jp, jv = copy.split(j, factor=lanes)
+    copy.reorder(jp, k, jv)
     copy.unroll(k)
+    copy.vectorize(jv)
+    copy.pragma(step, "loop_partition_hint")
+    copy.pragma(jp, "loop_partition_hint")
     return copy

@@ -23,7 +23,8 @@ IN_BLOCKS = frozenset({"conv_nchwc", "depthwise_nchwc", "winograd_product"})
 @dataclass(frozen=True)
 class Panels:
     """The dimensions of a tensor in panels, outermost first: (dimension, extent, below) stands for
-    index // `below` % `extent` of that one. `column` is cut, the last part may be filled up."""
+    index // `below` % `extent` of that one. `column` is cut, and steps that an instruction takes
+    groups of; the last parts may be filled up."""
 
     tensor: Tensor
     column: int
@@ -60,7 +61,8 @@ def panels_of(op: Any, constants: Container[Tensor], machine: Machine) -> Panels
     for d in order:
         grouped = groups is not None and side.indices[d] is groups.steps.var
         if used[d]:
-            parts.append((d, (sizes[d] or 0) // (terms if grouped else 1), terms if grouped else 1))
+            each = terms if grouped else 1
+            parts.append((d, -(-(sizes[d] or 0) // each), each))
         if grouped:
             last.append((d, terms, 1))
     return Panels(tensor, form.column, (*parts, *last))

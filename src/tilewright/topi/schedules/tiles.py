@@ -36,6 +36,7 @@ from .machine import (
 )
 from .packing import pack, pack_ahead, splits_evenly
 from .register_tile import tile_of, tiles_of
+from .regroup import add_more, inlined_into, regroup
 from .window_tile import Tile
 
 LONG_PANEL = 3  # times the first-level cache, where its parts stay there
@@ -65,6 +66,11 @@ def tiles(
     lanes, tile = tile_of(s[product].op, form, machine, packed or form.panel > 0)
     width = tile.panels * lanes
     groups = groups_of(s[product].op, form, machine) if packed or form.panel else None
+    more = None
+    if groups is not None and groups.copied:
+        product, out, copy, more = regroup(s, product, out, groups)
+        pads = [s[copy], *inlined_into(s, copy, pads)]
+        form, groups = _again(s, product, form, groups, machine)
     beforehand = packed and groups is None and splits_evenly(form, s[product].op)
     if 0 < extent_of(s[product].op.axis[-1]) < width:
         beforehand = False  # only a copy within has more than all columns
@@ -85,10 +91,11 @@ def tiles(
     if packed and cut.order == AHEAD:
         pack_ahead(s, form, product, width, machine)
     elif packed:
-        pack(s, form, product, lanes, groups).compute_at(s[out], nest.panel)
+        pack(s, form, product, lanes, groups, more).compute_at(s[out], nest.panel)
     if groups is not None:  # copies have made other axes
-        form = contraction_of(s[product].op) or form
-        groups = groups_of(s[product].op, form, machine)
+        form, groups = _again(s, product, form, groups, machine)
+    if more is not None and groups is not None:
+        add_more(s, more, product, groups, form.panel > 0).compute_at(s[out], nest.panel)
     at = nest.panel if room else nest.row
     part = _accumulate(s, product, out, at, lanes, form, most, tile if room else None, room, groups)
     side, height = form.vector_side, tile.rows * tile.lines
@@ -120,6 +127,14 @@ def cost_in_parts(
     beforehand = packed and splits_evenly(form, op) and extent_of(op.axis[-1]) >= width
     rows = _rows(form, op.output(0), tile, width, packed, work if beforehand else 0)
     return least_cost(replace(rows, batches=rows.batches * parts), machine)
+
+
+def _again(
+    s: Schedule, product: Tensor, form: Contraction, groups: Groups, machine: Machine
+) -> tuple[Contraction, Groups | None]:
+    """The form of a product that was restated, and how the same instruction takes it."""
+    form = contraction_of(s[product].op) or form
+    return form, groups_of(s[product].op, form, replace(machine, dots=(groups.dot,)))
 
 
 def _rows(

@@ -18,11 +18,9 @@ from ....loopir.iter import ProducerLoad, Reduce
 from ....loopir.op import all as all_of
 from ....loopir.op import if_then_else
 from ....loopir.op import min as min_of
-from ....loopir.rewrite import Rewriter, handles
 from ....loopir.subst import substitute
 from ....schedule.api import Schedule, Stage
 from ....schedule.auto_inline import loads_of
-from ....schedule.primitives.restate import restate
 from ....tensor.axes import reduce_axis
 from ....tensor.compute import compute
 from ....tensor.op import ComputeOp
@@ -31,6 +29,7 @@ from ....tensor.tensor import Tensor
 from ...tensor_intrin.mma import depth
 from ..contraction import contraction_of
 from ..machine import extent_of
+from ..restated import Replaced, restated
 from .machine import VECTOR_BYTES, GpuMachine, bind_rows, fused
 from .operands import Operand, steps_of_tile
 from .tile_plan import FRAGMENT, TilePlan
@@ -210,24 +209,3 @@ def _turn_packed(stage: Stage, lanes: int, machine: GpuMachine, line: int) -> bo
     load.unroll(k)
     load.vectorize(row)
     return True
-
-
-class Replaced(Rewriter):
-    """Other reads in the place of some."""
-
-    def __init__(self, table: dict[int, ProducerLoad]) -> None:
-        self.reads = table
-
-    @handles(ProducerLoad)
-    def _read(self, e: ProducerLoad) -> Any:
-        return self.reads.get(id(e), e)
-
-
-def restated(s: Schedule, tensor: Tensor, by: Tensor) -> list[Tensor]:
-    """Let a stage compute another tensor of the same values; the new ones in between."""
-
-    def apply(sch: Any, t: Tensor) -> list[Tensor]:
-        return restate(sch, t, by)
-
-    found: list[Tensor] = s.record("restate", None, apply, [tensor], {})
-    return found

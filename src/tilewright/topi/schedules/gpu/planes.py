@@ -28,10 +28,10 @@ from ....tensor.compute import compute
 from ....tensor.op import ComputeOp
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, largest_divisor, whole_vectors
+from ..restated import Replaced, restated
 from .banks import turns
 from .machine import GpuMachine, bind_grid, fused
 from .operands import share
-from .packing import Replaced, restated
 
 RESULTS = 16  # of a thread
 LINE = 4  # threads along a line, below which lines of elements are not shared out by themselves

@@ -17,10 +17,11 @@ from ....schedule.api import Schedule
 from ....tensor.compute import compute
 from ....tensor.tensor import Tensor
 from ..machine import extent_of
+from ..restated import restated
 from .injective import arrange
 from .machine import GpuMachine
 from .operands import Operand
-from .packing import product_of, restated
+from .packing import product_of
 from .tile_plan import FILLING, TilePlan
 
 MOST_PARTS = 8

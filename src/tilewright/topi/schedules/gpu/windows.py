@@ -29,10 +29,11 @@ from ....tensor.tensor import Tensor
 from ...tensor_intrin.mma import depth
 from ..contraction import factors_of
 from ..machine import extent_of
+from ..restated import restated
 from .injective import arrange
 from .machine import GpuMachine
 from .operands import pitch_of
-from .packing import arrange_packed, part_of, restated
+from .packing import arrange_packed, part_of
 from .planes import unpadded
 from .tile_plan import Steps, TilePlan
 
