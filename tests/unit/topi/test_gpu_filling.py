@@ -3,30 +3,15 @@ without a block."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from math import prod
 from typing import Any
 
 import numpy as np
 import pytest
 
-import tilewright as tw
-from tilewright import te, topi
+from tests.unit.topi.launches import launches
+from tilewright import topi
 from tilewright.base.dtype import parse
 from tilewright.topi.schedules.gpu.tile_plan import FILLING, TilePlan, filling
-
-_LAUNCH = re.compile(r"launch\('\w+', \((\d+), (\d+), (\d+)\), \((\d+), (\d+), (\d+)\)")
-
-
-def launches(make: Callable[..., Any], dtype: str, *shapes: tuple[int, ...]) -> list[Any]:
-    """Blocks, and threads of each, of the kernels of a function, and the function."""
-    ins = [te.placeholder(shape, dtype, f"in{n}") for n, shape in enumerate(shapes)]
-    out = make(*ins)
-    f = tw.build(topi.default_schedule(out, "cuda -arch=sm_80"), [*ins, out], "cuda -arch=sm_80")
-    host: Any = f.entry_func
-    sizes = [tuple(map(int, found)) for found in _LAUNCH.findall(host.text)]
-    return [(prod(s[:3]), prod(s[3:])) for s in sizes] + [(f, out)]
 
 
 def test_larger_sides_are_halved_until_there_are_blocks_for_all() -> None:

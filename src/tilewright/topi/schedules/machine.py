@@ -125,6 +125,11 @@ def extent_of(axis: Any) -> int:
     return size_of(axis.dom.extent)
 
 
+def size_of_axes(axes: Iterable[Any]) -> int:
+    """How many places root axes have together; 0 where that is not known."""
+    return prod(map(extent_of, axes))
+
+
 FMA_CHAINS = 8  # latency (4) times FMAs a cycle (2)
 LINE = 64  # bytes of a line of a cache
 SPARE_WAYS = 2  # for what a kernel reads beside

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from ....loopir.iter import IterVar
 from ....loopir.visit import free_vars
@@ -12,11 +14,12 @@ from ....schedule.auto_inline import loads_of
 from ....tensor.axes import thread_axis
 from ....tensor.op import ComputeOp
 from ....tensor.tensor import Tensor
-from ..machine import extent_of, largest_divisor, whole_vectors
+from ..machine import extent_of, largest_divisor, size_of_axes, whole_vectors
 from ..reduce import reads_of, row_run, runs_down_columns
 from .injective import arrange
 from .machine import GpuMachine, bind, fused
 from .planes import schedule_planes
+from .reduce_parts import first, in_parts, parts_of
 
 MANY_ROWS = 4096  # outputs that fill a GPU with a thread each
 MANY_WARPS = 1024  # rows that fill it with a warp each
@@ -70,94 +73,107 @@ def _moves_aside(windows: Tensor) -> bool:
 def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) -> None:
     """Rows by warps, or blocks where there are few rows, and columns by some threads each, all in
     vectors; of other reductions a thread for each result where there are many, else a block for
-    each: its threads reduce interleaved parts, which they then put together."""
-    stage = s[red]
-    if machine.shared and stage.op.num_outputs == 1 and stage.op.axis:
-        run = row_run(red)
-        if run and _steps(red, run) > SHORT_ROW:
-            _rows(s, red, out, run, machine)
-            return
-        if not run and runs_down_columns(red):
-            _columns(s, red, out, machine)
-            return
-    rows, steps = 1, 1
-    for axis in stage.op.axis:
-        rows *= extent_of(axis)
-    for axis in stage.op.reduce_axis:
-        steps *= extent_of(axis)
-    serial = rows >= MANY_ROWS or 0 < steps <= 4 * max(machine.warp, 1) or stage.op.num_outputs > 1
-    if serial:
-        if red.op is not out.op:
-            arrange(s[out], list(s[out].op.axis), machine)
-            stage.compute_at(s[out], s[out].leaf_iter_vars[1])
-            if len(s[out].leaf_iter_vars) > 2:  # a vector of results a thread
-                machine.unroll(s[red], s[red].op.axis[-1])
-        else:
-            block, thread = stage.split(fused(stage, list(stage.op.axis)), factor=machine.threads)
-            bind(stage, block, "blockIdx.x")
-            bind(stage, thread, "threadIdx.x")
+    each. What leaves most of a GPU without work so is cut in parts (reduce_parts.py)."""
+    op = s[red].op
+    run = row_run(red) if machine.shared else 0
+    if machine.shared and op.num_outputs == 1 and not run and runs_down_columns(red):
+        _columns(s, red, out, machine)
         return
-    ends = red.op is out.op
-    threads = threads_for(steps, machine)
-    whole = fused(stage, list(stage.op.reduce_axis))
-    _, inner = stage.split(whole, factor=threads)
-    part = s.rfactor(red, inner)
+    rows, steps = size_of_axes(op.axis), size_of_axes(op.reduce_axis)
+    is_short = not run or size_of_axes(op.reduce_axis[-run:]) <= SHORT_ROW
+    few = 0 < steps <= 4 * max(machine.warp, 1) or op.num_outputs > 1
+    if is_short and (rows >= MANY_ROWS or few):
+        _threads(s, red, out, machine)
+        return
+    lanes = lanes_along(s[red], op.reduce_axis[-run:], machine) if run else 1
+    row = Row.of(op, run, lanes, machine)
+    parts = parts_of(op.name, row.blocks, row.loads, machine)
+    if parts == 1:
+        _rows(s, red, out, row, machine)
+        return
+    partial = in_parts(s, red, parts, len(op.axis), lanes, row.threads)
+    _rows(s, partial, partial, Row.of(partial.op, 0, lanes, machine), machine)
+    op = s[red].op
+    lanes = lanes_along(s[red], op.reduce_axis, machine)
+    _rows(s, red, out, Row.of(op, 1, lanes, machine), machine)
+
+
+def _threads(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) -> None:
+    """A thread for each result, or for some neighbours."""
     stage = s[red]
-    (lane,) = stage.op.reduce_axis
-    if ends:
-        bind(stage, fused(stage, list(stage.op.axis)), "blockIdx.x")
-        at = stage
-    else:
-        at = s[out]
-        bind(at, fused(at, list(at.op.axis)), "blockIdx.x")
-        stage.compute_at(at, at.leaf_iter_vars[0])
-    bind(stage, lane, "threadIdx.x")
-    s[part].compute_at(stage, lane)
+    if red.op is out.op:
+        block, thread = stage.split(fused(stage, list(stage.op.axis)), factor=machine.threads)
+        bind(stage, block, "blockIdx.x")
+        bind(stage, thread, "threadIdx.x")
+        return
+    arrange(s[out], list(s[out].op.axis), machine)
+    stage.compute_at(s[out], s[out].leaf_iter_vars[1])
+    if len(s[out].leaf_iter_vars) > 2:  # a vector of results a thread
+        machine.unroll(s[red], s[red].op.axis[-1])
 
 
-def _steps(red: Tensor, run: int) -> int:
-    """Steps of the last axes of a reduction; 0 where that is not known."""
-    return prod(extent_of(k) for k in red.op.reduce_axis[-run:])
+@dataclass(frozen=True)
+class Row:
+    """How rows are reduced: `run` of the last reduction axes among `threads`, which have vectors of
+    so many `lanes`; those of several rows in a block (`at_once`) where a warp has one."""
+
+    run: int
+    lanes: int
+    threads: int
+    at_once: int
+    blocks: int
+    loads: int  # of a thread, for a row
+
+    @staticmethod
+    def of(op: Any, run: int, lanes: int, machine: GpuMachine) -> Row:
+        """Of a reduction whose last axes are a run in memory, if any are. All axes are shared out
+        where the run has too few steps for the threads that all have work for."""
+        rows, every = size_of_axes(op.axis), len(op.reduce_axis)
+        all_steps = size_of_axes(op.reduce_axis)
+        steps = size_of_axes(op.reduce_axis[-run:]) if run else all_steps
+        if threads_for(steps // lanes, machine) < threads_for(all_steps // lanes, machine):
+            run, steps = every, all_steps
+        many = machine.shared and rows_by_warps(rows, steps, lanes, machine)
+        threads = machine.warp if many else threads_for(steps // lanes, machine)
+        at_once = rows_of_block(rows, threads, machine) if many else 1
+        loads = -(-all_steps // (lanes * threads))
+        return Row(run or every, lanes, threads, at_once, rows // at_once, loads)
 
 
 def lanes_along(
-    stage: Stage, along: IterVar, machine: GpuMachine, inlined: Sequence[Stage] = ()
+    stage: Stage, along: Sequence[IterVar], machine: GpuMachine, inlined: Sequence[Stage] = ()
 ) -> int:
-    """Elements of the widest access of all that a stage reads along an axis, itself or by what is
-    `inlined` into it, whose last axis that is; what is the same for a whole row does not count."""
+    """Elements of the widest access of all that a stage reads along some axes, a run in memory,
+    itself or by what is `inlined` into it, whose last axes those are; what is the same for a whole
+    row does not count."""
     widths: list[int] = []
     todo = [(stage.op, along)]
     while todo:
-        op, axis = todo.pop()
+        op, axes = todo.pop()
         assert isinstance(op, ComputeOp)
+        variables = {a.var for a in axes}
         for e in reads_of(op.output(0)) if op.reduce_axis else loads_of(op):
-            if not any(axis.var in free_vars(i) for i in e.indices):
+            if not any(variables.intersection(free_vars(i)) for i in e.indices):
                 continue
             if any(e.producer.op is x.op for x in inlined):
-                todo.append((e.producer.op, e.producer.op.axis[-1]))
+                todo.append((e.producer.op, e.producer.op.axis[-len(axes) :]))
             else:
                 widths.append(machine.lanes(e.dtype))
-    return whole_vectors(extent_of(along), min(widths, default=machine.lanes("float32")))
+    return whole_vectors(size_of_axes(along), min(widths, default=machine.lanes("float32")))
 
 
-def _rows(s: Schedule, red: Tensor, out: Tensor, run: int, machine: GpuMachine) -> None:
+def _rows(s: Schedule, red: Tensor, out: Tensor, row: Row, machine: GpuMachine) -> None:
     """A warp for each row where there are many, else a block: each thread has some vectors."""
-    stage, steps = s[red], _steps(red, run)
-    rows = prod(extent_of(a) for a in stage.op.axis)
-    lanes = lanes_along(stage, stage.op.reduce_axis[-1], machine)
-    many = rows_by_warps(rows, steps, lanes, machine)
-    threads = machine.warp if many else threads_for(steps // lanes, machine)
-    part, vector = part_row(s, red, run, lanes, threads)
+    part, vector = part_row(s, red, row.run, row.lanes, row.threads)
     stage = s[red]
     at = stage if red.op is out.op else s[out]
     place = fused(at, list(at.op.axis))
-    at_once = rows_of_block(rows, threads, machine) if many else 1
-    block, row = at.split(place, factor=at_once)
+    block, which = at.split(place, factor=row.at_once)
     bind(at, block, "blockIdx.x")
-    bind(at, row, "threadIdx.y")
+    bind(at, which, "threadIdx.y")
     if at is not stage:
-        stage.compute_at(at, row)
-    lane = together(s, red, part, vector, threads)
+        stage.compute_at(at, which)
+    lane = together(s, red, part, vector, row.threads)
     if at is stage:
         stage.set_store_predicate(lane.var.equal(0))
 
@@ -182,10 +198,10 @@ def part_row(
     k = fused(stage, list(stage.op.reduce_axis[-run:]))
     rest, _ = stage.split(k, factor=lanes)
     _, inner = stage.split(rest, factor=threads)
-    part = s.rfactor(red, inner)
+    part = first(s.rfactor(red, inner))
     if lanes == 1:
         return part, None
-    vector = s.rfactor(part, s[part].op.reduce_axis[-1], len(s[part].op.axis))
+    vector = first(s.rfactor(part, s[part].op.reduce_axis[-1], len(s[part].op.axis)))
     _in_vectors(s[vector])
     return part, vector
 
@@ -216,7 +232,7 @@ def _columns(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) -> None
     sums all of them make: one would do, but they wait for each other. Where columns have no divisor
     that fills blocks, so that threads would be left out, it is a kernel of its own."""
     stage = s[red]
-    lanes = lanes_along(stage, stage.op.axis[-1], machine)
+    lanes = lanes_along(stage, stage.op.axis[-1:], machine)
     high = machine.threads // machine.warp
     k = fused(stage, list(stage.op.reduce_axis))
     _, inner = stage.split(k, factor=high)

@@ -93,11 +93,11 @@ def _lanes(stages: Sequence[Stage], inlined: Sequence[Stage], machine: GpuMachin
     `inlined` into them."""
     found = []
     for stage in stages:
-        along = (stage.op.reduce_axis or stage.op.axis)[-1]
+        along = (stage.op.reduce_axis or stage.op.axis)[-1:]
         found.append(lanes_along(stage, along, machine, inlined))
         if not stage.op.reduce_axis:
             written = machine.lanes(stage.op.output_dtype(0))
-            found.append(whole_vectors(extent_of(along), written))
+            found.append(whole_vectors(extent_of(along[0]), written))
     return min(found)
 
 
