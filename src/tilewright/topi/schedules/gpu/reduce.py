@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from ....loopir.iter import IterVar
@@ -15,7 +14,8 @@ from ....tensor.axes import thread_axis
 from ....tensor.op import ComputeOp
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, largest_divisor, size_of_axes, whole_vectors
-from ..reduce import reads_of, row_run, runs_down_columns
+from ..reduce import reads_of, row_run
+from .columns import MOST_HELD, held_rows, schedule_columns
 from .injective import arrange
 from .machine import GpuMachine, bind, fused
 from .planes import schedule_planes
@@ -24,7 +24,6 @@ from .reduce_parts import first, in_parts, parts_of
 MANY_ROWS = 4096  # outputs that fill a GPU with a thread each
 MANY_WARPS = 1024  # rows that fill it with a warp each
 FEW_VECTORS = 4  # of a lane, that are no work for more than a warp
-LEAST_ACROSS = 8  # columns of a block, or vectors of them
 SHORT_ROW = 32  # elements that are no work for a warp
 
 
@@ -76,8 +75,9 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) 
     each. What leaves most of a GPU without work so is cut in parts (reduce_parts.py)."""
     op = s[red].op
     run = row_run(red) if machine.shared else 0
-    if machine.shared and op.num_outputs == 1 and not run and runs_down_columns(red):
-        _columns(s, red, out, machine)
+    held = held_rows(red) if machine.shared and not run else None
+    if held is not None:
+        schedule_columns(s, red, out, held, machine)
         return
     rows, steps = size_of_axes(op.axis), size_of_axes(op.reduce_axis)
     is_short = not run or size_of_axes(op.reduce_axis[-run:]) <= SHORT_ROW
@@ -167,8 +167,9 @@ def _rows(s: Schedule, red: Tensor, out: Tensor, row: Row, machine: GpuMachine) 
     part, vector = part_row(s, red, row.run, row.lanes, row.threads)
     stage = s[red]
     at = stage if red.op is out.op else s[out]
-    place = fused(at, list(at.op.axis))
-    block, which = at.split(place, factor=row.at_once)
+    axes = _by_reads(red, list(at.op.axis))
+    at.reorder(*axes)
+    block, which = at.split(fused(at, axes), factor=row.at_once)
     bind(at, block, "blockIdx.x")
     bind(at, which, "threadIdx.y")
     if at is not stage:
@@ -176,6 +177,17 @@ def _rows(s: Schedule, red: Tensor, out: Tensor, row: Row, machine: GpuMachine) 
     lane = together(s, red, part, vector, row.threads)
     if at is stage:
         stage.set_store_predicate(lane.var.equal(0))
+
+
+def _by_reads(red: Tensor, axes: list[IterVar]) -> list[IterVar]:
+    """The axes of the results in an order in which a few that read the same of an operand follow
+    each other: it comes from memory once."""
+    reads = [set().union(*map(free_vars, e.indices)) for e in reads_of(red)]
+    alike = [
+        1 < extent_of(a) <= MOST_HELD and not all(a.var in found for found in reads)
+        for a in red.op.axis
+    ]
+    return [a for late in (False, True) for a, found in zip(axes, alike) if found is late]
 
 
 def rows_by_warps(rows: int, steps: int, lanes: int, machine: GpuMachine) -> bool:
@@ -225,47 +237,6 @@ def _in_vectors(stage: Stage) -> None:
     *axes, lane = stage.op.axis
     stage.reorder(*axes, *stage.op.reduce_axis, lane)
     stage.vectorize(lane)
-
-
-def _columns(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) -> None:
-    """A vector of columns for some threads, which have interleaved rows of it. What follows the
-    sums all of them make: one would do, but they wait for each other. Where columns have no divisor
-    that fills blocks, so that threads would be left out, it is a kernel of its own."""
-    stage = s[red]
-    lanes = lanes_along(stage, stage.op.axis[-1:], machine)
-    high = machine.threads // machine.warp
-    k = fused(stage, list(stage.op.reduce_axis))
-    _, inner = stage.split(k, factor=high)
-    *others, j = stage.op.axis
-    count = prod(map(extent_of, others)) * (extent_of(j) // lanes)
-    across, ends = largest_divisor(count, machine.warp), red.op is out.op
-    if not ends and across < LEAST_ACROSS:
-        arrange(s[out], list(s[out].op.axis), machine)
-        ends = True
-    across = machine.warp if ends else across
-    part = s.rfactor(red, inner)
-    stage = s[red]
-    at = stage if ends else s[out]
-    *others, j = at.op.axis
-    j, vector = at.split(j, factor=lanes)
-    block, column = at.split(fused(at, [*others, j]), factor=across)
-    at.reorder(block, column, vector)
-    bind(at, block, "blockIdx.x")
-    bind(at, column, "threadIdx.x")
-    several = thread_axis((0, high), "threadIdx.y")
-    stage.bind(stage.op.reduce_axis[0], several)
-    if at is stage:
-        stage.unroll(vector)
-        stage.set_store_predicate(several.var.equal(0))
-    else:
-        at.vectorize(vector)
-        stage.compute_at(at, column)
-        stage.unroll(stage.op.axis[-1])
-    s[part].compute_at(at, column)
-    *axes, last = s[part].op.axis
-    s[part].reorder(*axes, *s[part].op.reduce_axis, last)
-    s[part].vectorize(last)
-    bind(s[part], axes[0], "threadIdx.y")
 
 
 def threads_for(steps: int, machine: GpuMachine) -> int:
