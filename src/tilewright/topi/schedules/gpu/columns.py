@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from ....base.dtype import parse
+from ....loopir.expr import const_int
 from ....loopir.iter import IterVar
 from ....loopir.visit import free_vars
 from ....schedule.api import Schedule, Stage
+from ....tensor.op import domain
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, largest_divisor, size_of_axes, whole_vectors
 from ..reduce import reads_of
@@ -43,7 +46,7 @@ def held_rows(red: Tensor) -> list[int] | None:
                 return None
             used.update(*variables)
     held = [n for n, v in enumerate(axes) if v not in used]
-    few = 0 < size_of_axes([red.op.axis[n] for n in held]) <= MOST_HELD
+    few = 0 < prod(const_int(domain(red.op.axis[n]).extent) or 0 for n in held) <= MOST_HELD
     return held if used and few else None
 
 

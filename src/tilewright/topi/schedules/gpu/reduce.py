@@ -17,7 +17,7 @@ from ..machine import extent_of, largest_divisor, size_of_axes, whole_vectors
 from ..reduce import reads_of, row_run
 from .columns import MOST_HELD, held_rows, schedule_columns
 from .injective import arrange
-from .machine import GpuMachine, bind, fused
+from .machine import GpuMachine, bind, bind_rows, fused
 from .planes import schedule_planes
 from .reduce_parts import first, in_parts, parts_of
 
@@ -81,7 +81,7 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) 
         return
     rows, steps = size_of_axes(op.axis), size_of_axes(op.reduce_axis)
     is_short = not run or size_of_axes(op.reduce_axis[-run:]) <= SHORT_ROW
-    few = 0 < steps <= 4 * max(machine.warp, 1) or op.num_outputs > 1
+    few = 0 < steps <= 4 * max(machine.warp, 1)
     if is_short and (rows >= MANY_ROWS or few):
         _threads(s, red, out, machine)
         return
@@ -100,12 +100,12 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) 
 
 def _threads(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) -> None:
     """A thread for each result, or for some neighbours."""
-    stage = s[red]
     if red.op is out.op:
-        block, thread = stage.split(fused(stage, list(stage.op.axis)), factor=machine.threads)
-        bind(stage, block, "blockIdx.x")
-        bind(stage, thread, "threadIdx.x")
+        red = first(s.cache_write(list(s[out].op.outputs), "local"))
+        at = s[out]
+        s[red].compute_at(at, bind_rows(at, fused(at, list(at.op.axis)), machine.threads))
         return
+    stage = s[red]
     arrange(s[out], list(s[out].op.axis), machine)
     stage.compute_at(s[out], s[out].leaf_iter_vars[1])
     if len(s[out].leaf_iter_vars) > 2:  # a vector of results a thread
@@ -159,7 +159,8 @@ def lanes_along(
                 todo.append((e.producer.op, e.producer.op.axis[-len(axes) :]))
             else:
                 widths.append(machine.lanes(e.dtype))
-    return whole_vectors(size_of_axes(along), min(widths, default=machine.lanes("float32")))
+    steps = size_of_axes(along)
+    return whole_vectors(steps, min(widths, default=machine.lanes("float32"))) if steps else 1
 
 
 def _rows(s: Schedule, red: Tensor, out: Tensor, row: Row, machine: GpuMachine) -> None:
@@ -192,7 +193,7 @@ def _by_reads(red: Tensor, axes: list[IterVar]) -> list[IterVar]:
 
 def rows_by_warps(rows: int, steps: int, lanes: int, machine: GpuMachine) -> bool:
     """Whether a warp has a row, rather than a block: there are many, or they are short."""
-    return rows >= MANY_WARPS or steps <= machine.warp * lanes * FEW_VECTORS
+    return rows >= MANY_WARPS or 0 < steps <= machine.warp * lanes * FEW_VECTORS
 
 
 def rows_of_block(rows: int, threads: int, machine: GpuMachine) -> int:
@@ -240,8 +241,8 @@ def _in_vectors(stage: Stage) -> None:
 
 
 def threads_for(steps: int, machine: GpuMachine) -> int:
-    """A power of two that leaves each thread some steps."""
-    threads = 1
+    """A power of two that leaves each thread some steps; all where those are not known."""
+    threads = 1 if steps else machine.threads
     while threads * 2 <= machine.threads and threads * 4 <= max(steps, 4):
         threads *= 2
     return threads
