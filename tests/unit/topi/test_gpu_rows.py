@@ -126,6 +126,14 @@ def test_a_row_that_is_short_takes_no_warp() -> None:
     assert len(reports) > 1
 
 
+@pytest.mark.parametrize("name", ["softmax", "rms norm"])
+def test_a_few_very_long_rows_have_many_blocks(name: str) -> None:
+    _, reports = made(name, (1, 100000), "float32", SM80)
+    assert len(reports) > 2, "a kernel for each stage, and for parts of sums"
+    _, reports = made(name, (1, 20000), "float32", SM80)
+    assert len(reports) == 1
+
+
 @pytest.mark.parametrize(
     ("shape", "dtype", "axis", "kernels"),
     [

@@ -1,6 +1,7 @@
 """Softmax and normalisation on a GPU: all stages of a row in one kernel.
 
-A warp has a row where rows are short or many, else a block. What is summed along a row its threads
+A warp has a row where rows are short or many, else a block; of a few very long ones each stage has
+all blocks, in a kernel of its own. What is summed along a row its threads
 put together, each of some interleaved vectors; what is an element of the row comes from memory
 again, the first-level cache by then, and is computed again, but for powers of a block's row, which
 wait in shared memory.
@@ -29,7 +30,9 @@ from .reduce import (
     threads_for,
     together,
 )
+from .tile_plan import FILLING
 
+LONG_ROW = 96  # loads of a thread, a few times over, in which kernels for all stages could start
 MOST_SHARED = 32 << 10  # bytes of a row that wait: half of what blocks have where two share
 
 
@@ -63,6 +66,8 @@ def schedule_rows(s: Schedule, out: Tensor, machine: GpuMachine) -> bool:
     rows = prod(shape[:-1])
     lanes = _lanes([stage, *sums], large, machine)
     by_warps = rows_by_warps(rows, length, lanes, machine)
+    if not by_warps and _apart(out.op.name, rows, length // lanes // machine.threads, machine):
+        return False
     kept = [] if by_warps else [x for x in large if _waits(s, x, length)]
     if kept:
         lanes = _lanes([stage, *sums, *kept], [x for x in large if x not in kept], machine)
@@ -86,6 +91,16 @@ def schedule_rows(s: Schedule, out: Tensor, machine: GpuMachine) -> bool:
         s[red].compute_at(stage, row)
         together(s, red, part, vector, threads)
     return True
+
+
+def _apart(operation: str, rows: int, loads: int, machine: GpuMachine) -> bool:
+    """Whether rows are so few, and threads have so many loads of each, that a kernel for each
+    stage, all of whose blocks have a part of a row, takes less time, unless that is decided
+    otherwise."""
+    if not 0 < rows < FILLING or loads < LONG_ROW // 4:
+        return False
+    best = int(loads >= LONG_ROW)
+    return bool(machine.choose(operation, "apart", [(best,), (1 - best,)])[0])
 
 
 def _lanes(stages: Sequence[Stage], inlined: Sequence[Stage], machine: GpuMachine) -> int:
