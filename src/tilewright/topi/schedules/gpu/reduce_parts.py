@@ -27,10 +27,11 @@ def parts_of(operation: str, blocks: int, loads: int, machine: GpuMachine) -> in
     most = loads // LEAST_LOADS
     if not blocks or most < 2 or blocks >= AT_ONCE * FILLING:
         return 1
-    fit = [1 << n for n in range(most.bit_length()) if blocks << n <= AT_ONCE * FILLING]
-    best = fit[-1] if blocks < FILLING and loads >= _LONG else 1
+    fit = min(most, AT_ONCE * FILLING // blocks)
+    # a power of two, by which indices are cut at little cost: the next one where that is near
+    best = 1 << (fit * 4 // 3).bit_length() - 1 if blocks < FILLING and loads >= _LONG else 1
     near = (best, 1, best // 4, best // 2, 2 * best, 4 * best)
-    (parts,) = machine.choose(operation, "parts", [(n,) for n in near if 0 < n <= most])
+    (parts,) = machine.choose(operation, "parts", [(n,) for n in near if 0 < n <= loads // 2])
     return parts
 
 
