@@ -121,16 +121,38 @@ def _rows(rng: random.Random, dtype: str) -> tuple[str, list[Any], Any]:
     lead = _sizes(rng, rng.choice((1, 2)), 200)
     length = rng.choice((*SIZES, 197, 256, 300, 1000, 1009, 1024, 2050))
     x = te.placeholder((*lead, length), dtype, "x")
-    kind = rng.choice(("softmax", "log_softmax", "layer_norm", "rms_norm", "sum", "max"))
-    if kind in ("sum", "max"):
-        axis = rng.randrange(len(x.shape))
-        return f"{kind} {x.shape} axis {axis}", [x], getattr(topi, kind)(x, axis)
+    kind = rng.choice(("softmax", "log_softmax", "layer_norm", "rms_norm"))
     if kind.endswith("softmax"):
         axis = rng.choice((-1, -1, 0))
         return f"{kind} {x.shape} axis {axis}", [x], getattr(topi.nn, kind)(x, axis)
     others = [te.placeholder((length,), dtype, f"w{n}") for n in range(2)]
     used = others if kind == "layer_norm" else others[:1]
     return f"{kind} {x.shape}", [x, *used], getattr(topi.nn, kind)(x, *used, [-1])
+
+
+def _reduction(rng: random.Random, dtype: str) -> tuple[str, list[Any], Any]:
+    """Of some dimensions, one of which may be long enough to be cut in parts."""
+    shape = _sizes(rng, rng.choice((1, 2, 3)), 2e4)
+    if rng.random() < 0.4:
+        at = rng.randrange(len(shape))
+        others = np.prod(shape, dtype=float) / shape[at]
+        shape[at] = rng.choice([n for n in (300, 1009, 4096, 20011) if n * others <= 6e4] or [197])
+    axes = rng.choice((None, *(tuple(sorted(rng.sample(range(len(shape)), n + 1)))
+                               for n in range(len(shape)))))  # fmt: skip
+    kinds = ("max", "argmax", "argmin", "sum")
+    kind = rng.choice(kinds[:-1] if dtype == "int8" else kinds)  # a sum would not fit
+    x = te.placeholder(shape, dtype, "x")
+    return f"{kind} {shape} axes {axes}", [x], getattr(topi, kind)(x, axes, rng.random() < 0.3)
+
+
+def _few_rows(rng: random.Random, dtype: str) -> tuple[str, list[Any], Any]:
+    """A product of as many rows as go down columns, or along rows, of weights."""
+    m, n, k = rng.choice((1, 1, 2, 3, 4)), rng.choice(SIZES), rng.choice((*SIZES, 520, 1009, 2048))
+    turned = rng.random() < 0.3
+    a = te.placeholder((m, k), dtype, "a")
+    b = te.placeholder((n, k) if turned else (k, n), dtype, "b")
+    out = (topi.nn.dense if turned else topi.nn.matmul)(a, b, out_dtype=SUMS[dtype])
+    return f"product {m}x{n}x{k}{' turned' if turned else ''}", [a, b], out
 
 
 def _pool(rng: random.Random, dtype: str) -> tuple[str, list[Any], Any]:
@@ -147,7 +169,8 @@ def _pool(rng: random.Random, dtype: str) -> tuple[str, list[Any], Any]:
 
 
 KINDS: tuple[Callable[..., tuple[str, list[Any], Any]], ...] = (
-    _matrix, _matrix, _matrix, _convolution, _convolution, _convolution, _rows, _pool,
+    _matrix, _matrix, _matrix, _convolution, _convolution, _convolution, _rows, _reduction,
+    _few_rows, _pool,
 )  # fmt: skip
 
 
@@ -156,7 +179,7 @@ def _ended(rng: random.Random, inputs: list[Any], out: Any) -> tuple[str, Any]:
     end = rng.choice(("", "", "", "relu", "bias", "cast"))
     if end == "relu":
         out = topi.nn.relu(out)
-    elif end == "bias":
+    elif end == "bias" and out.shape:
         bias = te.placeholder((out.shape[-1],), out.dtype, "bias")
         inputs.append(bias)
         out = topi.nn.relu(topi.add(out, bias))
