@@ -13,6 +13,7 @@ from ..tensor.extern import extern
 from ..tensor.tensor import Tensor
 from .elemwise import accumulator
 from .lines import Lines, each, on_device
+from .scan_blocks import in_blocks, scan_line
 from .transform import reshape
 
 _WIDTH = 16  # neighbouring lines that are taken together, as lanes of a vector
@@ -80,6 +81,16 @@ def running(
         ib = create()
         source, out = ib.buffer_ptr(*ins), ib.buffer_ptr(*outs)
 
+        def read(at: Any) -> Any:
+            return cast(wide, cast(kind, source[at]))
+
+        def write(at: Any, value: Any) -> None:
+            out[at] = cast(kind, value)
+
+        if on_device() and in_blocks(lines):
+            scan_line(ib, lines, read, write, join, start, wide, exclusive, reverse)
+            return ib.get()
+
         def piece(line: Any, lanes: int) -> None:
             """The lines from one on, of which `lanes` are neighbours."""
             total = ib.allocate(wide, lanes, name="total", scope="local")
@@ -89,8 +100,8 @@ def running(
                 *head, end = lines.at(line, lines.length - 1 - step if reverse else step)
                 with ib.for_range(0, lanes, name="lane", kind="vectorize") as v:
                     at = (*head, end if along else end + v)
-                    more = ib.let("more", join(total[v], cast(wide, cast(kind, source[at]))))
-                    out[at] = cast(kind, total[v] if exclusive else more)
+                    more = ib.let("more", join(total[v], read(at)))
+                    write(at, total[v] if exclusive else more)
                     total[v] = more
 
         whole, rest = (last, 0) if width == 1 else divmod(last, width)
