@@ -27,7 +27,7 @@ def in_blocks(lines: Lines) -> bool:
     few, or read far from each other."""
     known = isinstance(lines.length, int) and isinstance(lines.count, int)
     along = lines.axis == len(lines.shape) - 1
-    return known and lines.length >= LEAST and (along or lines.count < MANY)
+    return known and lines.length >= LEAST and (along or lines.count < MANY) and lines.count > 0
 
 
 def scan_line(
@@ -55,28 +55,48 @@ def scan_line(
     carry = variable(ib, dtype, start, "carry")
     t = thread.var
 
-    def place(n: Any) -> Any:
-        return lines.at(block.var, lines.length - 1 - n if reverse else n)
+    vectors = lines.length % _EACH == 0 and lines.axis == len(lines.shape) - 1 and not reverse
+
+    def each(first: Any, body: Callable[[Any, Any], None]) -> None:
+        """A body for all elements of a thread from the first on, of which some may be none."""
+        if vectors:
+            lanes = ib.for_range(0, _EACH, name="lane", kind="vectorize")
+            with ib.if_scope(first < lines.length), lanes as lane:
+                body(lane, lines.at(block.var, first + lane))
+            return
+        for n in range(_EACH):
+            at = lines.length - 1 - (first + n) if reverse else first + n
+            with ib.if_scope(first + n < lines.length):
+                body(n, lines.at(block.var, at))
+
+    def load(n: Any, at: Any) -> None:
+        own[n] = read(at)
 
     with ib.for_range(0, -(-lines.length // (threads * _EACH)), name="tile") as tile:
         first = ib.let("first", (tile * threads + t) * _EACH)
+        for n in range(_EACH):
+            own[n] = start
+        each(first, load)
         total = variable(ib, dtype, start, "total")
         for n in range(_EACH):
-            if exclusive:
-                own[n] = total[0]
-            with ib.if_scope(first + n < lines.length):
-                total[0] = join(total[0], read(place(first + n)))
-            if not exclusive:
-                own[n] = total[0]
+            more = ib.let("more", join(total[0], own[n]))
+            own[n] = total[0] if exclusive else more
+            total[0] = more
         sums[t] = total[0]
-        at, step = 0, 1
-        while step < threads:
-            before = O.if_then_else(t >= step, sums[at + O.max(t - step, 0)], start)
-            sums[threads - at + t] = join(before, sums[at + t])
-            at, step = threads - at, 2 * step
-        last = ib.let("last", O.if_then_else(t > 0, sums[at + O.max(t - 1, 0)], start))
+        at = _join_threads(sums, t, threads, join, start)
+        last = O.if_then_else(t > 0, sums[at + O.max(t - 1, 0)], start)
         ahead = ib.let("ahead", join(carry[0], last))
-        for n in range(_EACH):
-            with ib.if_scope(first + n < lines.length):
-                write(place(first + n), join(ahead, own[n]))
+        each(first, lambda n, at: write(at, join(ahead, own[n])))
         carry[0] = join(carry[0], sums[at + threads - 1])
+
+
+def _join_threads(
+    sums: Any, t: Any, threads: int, join: Callable[[Any, Any], Any], start: Any
+) -> int:
+    """Have sums of all threads up to each stand in one half of shared memory; where that begins."""
+    at, step = 0, 1
+    while step < threads:
+        before = O.if_then_else(t >= step, sums[at + O.max(t - step, 0)], start)
+        sums[threads - at + t] = join(before, sums[at + t])
+        at, step = threads - at, 2 * step
+    return at

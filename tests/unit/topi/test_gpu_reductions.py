@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.topi.launches import computed, launches
-from tilewright import topi
+import tilewright as tw
+from tests.unit.topi.launches import SM80, computed, launches
+from tilewright import te, topi
 from tilewright.base.dtype import parse
+from tilewright.topi.schedules.decisions import Decisions
+from tilewright.topi.schedules.default import default_schedule
 from tilewright.topi.schedules.gpu.tile_plan import FILLING
 
 Make = Callable[..., Any]
@@ -75,6 +78,31 @@ def test_parts_are_added_in_the_same_order_each_time() -> None:
     results = [computed(lambda t: topi.sum(t, 1), "float32", [x])[0] for _ in range(2)]
     np.testing.assert_array_equal(*results)
     np.testing.assert_allclose(results[0], x.astype(np.float64).sum(1), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (lambda t: topi.sum(t, 1), (2, 20000)),
+        (lambda t: topi.argmax(t, 1), (2, 20000)),
+        (lambda t: topi.sum(t, 0), (3000, 20)),
+    ],
+)
+def test_any_number_of_parts_gives_the_same(make: Make, shape: tuple[int, ...]) -> None:
+    x = whole_numbers(shape, "float32", 1)
+    t = te.placeholder(shape, "float32", "t")
+    out = make(t)
+    asked = Decisions()
+    default_schedule(out, SM80, asked)
+    ((question, options),) = asked.asked.items()
+    assert question.endswith(".parts") and len(options) > 3 and (1,) in options
+    want = computed(make, "float32", [x])[0]
+    for option in options[1:]:
+        s = default_schedule(out, SM80, Decisions({question: option}))
+        result = np.full_like(want, 77)
+        reports = tw.build(s, [t, out], SM80).run_simt(x, result)
+        assert not any(report.findings for report in reports.values())
+        np.testing.assert_array_equal(result, want)
 
 
 def test_what_follows_is_of_the_second_kernel() -> None:

@@ -62,3 +62,11 @@ def test_a_block_has_a_line(shape: Any, axis: int, blocks: int, threads: int) ->
     assert re.findall(r"\((\d+), 1, 1\), \((\d+), 1, 1\)", host.text) == [
         (str(blocks), str(threads))
     ]
+
+
+def test_lines_of_whole_vectors_are_read_and_written_in_them() -> None:
+    x = np.ones((2, 2048), np.float32)
+    result, f = scanned("cumsum", x, axis=1)
+    np.testing.assert_array_equal(result, x.cumsum(1))
+    source = f.imported_modules[0].get_source()
+    assert "*(const float4*)(x + " in source and "*(float4*)(T_cumsum + " in source
