@@ -34,8 +34,8 @@ def whole_numbers(shape: tuple[int, ...], dtype: str, most: int = 3) -> Any:
         (topi.mean, "float32", (4096, 4096), 2),
         (lambda x: topi.sum(x, 1), "float32", (8, 1000000), 2),
         (lambda x: topi.sum(x, (0, 2, 3)), "float32", (64, 3, 224, 224), 2),
-        (lambda x: topi.argmax(x, 1), "float32", (2, 1 << 20), 3),
-        (lambda x: topi.argmax(x, 1), "float32", (4096, 1000), 2),
+        (lambda x: topi.argmax(x, 1), "float32", (2, 1 << 20), 2),
+        (lambda x: topi.argmax(x, 1), "float32", (4096, 1000), 1),
     ],
 )
 def test_all_of_a_gpu_reduces(make: Make, dtype: str, shape: tuple[int, ...], kernels: int) -> None:
@@ -133,3 +133,12 @@ def test_what_is_no_number_is_the_largest(shape: tuple[int, ...]) -> None:
     x[1] = -np.inf
     result, _ = computed(lambda t: topi.argmax(t, 1), "float32", [x])
     np.testing.assert_array_equal(result, x.argmax(1))
+
+
+@pytest.mark.parametrize("shape", [(40, 7, 3), (6, 300, 5), (4, 5, 70)])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_what_follows_places_is_of_their_kernel(shape: tuple[int, ...], axis: int) -> None:
+    x = whole_numbers(shape, "float32")
+    result, f = computed(lambda t: topi.cast(topi.argmin(t, axis), "float32"), "float32", [x])
+    np.testing.assert_array_equal(result, x.argmin(axis))
+    assert f.imported_modules[0].get_source().count("__global__") == 1

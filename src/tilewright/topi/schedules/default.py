@@ -197,7 +197,12 @@ def _stage_by_stage(s: Schedule, rules: Rules[M], machine: M) -> None:
             out = end[-1].op.output(0)
             rules.anchors[kinds[id(stage)]](s, op.output(0), out, machine)
         elif op.reduce_axis:
-            rules.reduction(s, op.output(0), op.output(0), machine)
+            several = rules.ends_several and op.num_outputs > 1
+            end = _end_of(s, stage, kinds, readers) if several else [stage]
+            done.update(id(x) for x in end)
+            for between in end[1:-1]:
+                between.compute_inline()
+            rules.reduction(s, op.output(0), end[-1].op.output(0), machine)
         elif stage not in kept:
             found = [r for t in op.outputs for r in readers.get(t, ())]
             inlined = all(isinstance(r.op, ComputeOp) for r in found) and len(found) == 1
@@ -223,7 +228,8 @@ def _end_of(s: Schedule, anchor: Any, kinds: Any, readers: Any) -> list[Any]:
     """An anchor and the element-wise stages behind it, each the only reader of the one before."""
     found = [anchor]
     while not found[-1].is_output:
-        (reader, *more) = readers.get(found[-1].op.output(0), ()) or (None,)
+        next_ones = {id(r): r for t in found[-1].op.outputs for r in readers.get(t, ())}
+        (reader, *more) = next_ones.values() or (None,)
         behind = {id(x) for x in found}
         if more or reader is None or not isinstance(reader.op, ComputeOp) or kinds[id(reader)]:
             break

@@ -40,4 +40,5 @@ GPU_RULES: Rules[GpuMachine] = Rules(
     arrange=arrange,
     whole={"softmax_output": schedule_rows},
     padded=("conv", "group_conv", "depthwise", "pool"),
+    ends_several=True,
 )
