@@ -29,6 +29,7 @@ from .tile_plan import FILLING
 
 MOST_HELD = 4  # rows of a product, of which a thread has a vector each in registers
 MOST_HIGH = 32  # threads whose sums another adds one after another
+UNROLLED = 4  # steps of a few rows, whose loads are under way together
 MOST_SHARED = 32 << 10  # bytes of those sums
 
 
@@ -120,7 +121,7 @@ def _columns(s: Schedule, red: Tensor, out: Tensor, how: Columns, machine: GpuMa
         thread = bind_rows(at, fused(at, whole), machine.threads)
         _in_vectors(at, held, lane)
         s[red].compute_at(at, thread)
-        _sums(s[red], how.held)
+        _sums(s[red], how.held, machine)
         return
     k = fused(s[red], list(s[red].op.reduce_axis))
     _, inner = s[red].split(k, factor=how.high)
@@ -144,7 +145,7 @@ def _columns(s: Schedule, red: Tensor, out: Tensor, how: Columns, machine: GpuMa
     thread = _threads(kept, kept.fuse(inner, j), how.across * how.high)
     _in_vectors(kept, axes, lane)
     s[sums].compute_at(kept, thread)
-    _sums(s[sums], places)
+    _sums(s[sums], places, machine)
 
 
 def _added(
@@ -178,11 +179,16 @@ def _threads(stage: Stage, flat: IterVar, threads: int) -> IterVar:
     return thread
 
 
-def _sums(stage: Stage, held: list[int]) -> None:
+def _sums(stage: Stage, held: list[int], machine: GpuMachine) -> None:
     """The sums of a thread: a vector of columns of each row that is held."""
     *axes, j = stage.op.axis
     rows = [axes[n] for n in held]
-    stage.reorder(*(a for a in axes if a not in rows), *stage.op.reduce_axis, *rows, j)
+    *steps, k = stage.op.reduce_axis
+    if size_of_axes(rows) > 1:  # of shorter bodies CUDA's compilers write out some by themselves
+        k, near = stage.split(k, factor=UNROLLED)
+        machine.unroll(stage, near)
+        steps, k = [*steps, k], near
+    stage.reorder(*(a for a in axes if a not in rows), *steps, k, *rows, j)
     _in_vectors(stage, rows, j)
 
 
