@@ -50,7 +50,7 @@ def test_rows_of_a_product_share_what_is_read_of_weights() -> None:
     kernel = f.imported_modules[0].get_source().split("__global__")[1]
     reads = set(re.findall(r"tw_load_float16x8\(in1 [^;]*;", kernel))
     assert len(reads) == 1, "the same one, for all rows"
-    assert kernel.count("#pragma unroll") == 2, "of some steps, and of the sums of all threads"
+    assert kernel.count("#pragma unroll") > 1, "of some steps, beside the sums of all threads"
 
 
 def test_rows_that_read_the_same_weights_follow_each_other() -> None:
