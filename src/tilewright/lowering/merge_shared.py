@@ -15,6 +15,7 @@ from ..loopir.visit import children, nodes
 from .thread_loops import launch_thread_loops
 from .unify_threads import is_launch
 
+_ELSEWHERE = ("tir.ptx_wgmma", "tir.ptx_cp_async_bulk", "tir.ptx_cp_async_bulk_tensor")
 _MUCH = 16 << 10  # bytes, above which a multiprocessor has room for few such blocks
 
 
@@ -81,7 +82,7 @@ class _Slot:
 
 def _merge(body: S.Stmt) -> S.Stmt:
     lives = [x for x in _lives(body) if x.start >= 0]
-    is_much = sum(x.nbytes for x in lives) > _MUCH and not any(map(_is_specialized, nodes(body)))
+    is_much = sum(x.nbytes for x in lives) > _MUCH and not any(map(_is_elsewhere, nodes(body)))
     slots: list[_Slot] = []
     for life in lives:
         for slot in slots:
@@ -106,9 +107,10 @@ def _merge(body: S.Stmt) -> S.Stmt:
     return merged
 
 
-def _is_specialized(s: Any) -> bool:
-    """Whether warps go ways of their own, where a barrier for all has no place."""
-    return type(s) is S.AttrStmt and s.attr_key == "warp_specialized"
+def _is_elsewhere(x: Any) -> bool:
+    """Whether shared memory is read or written by units of their own (TMA, wgmma), in an order that
+    barriers among threads do not keep."""
+    return type(x) is E.Call and x.op.name in _ELSEWHERE
 
 
 def _lives(body: S.Stmt) -> list[_Life]:
