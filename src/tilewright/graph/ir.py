@@ -188,6 +188,13 @@ class Graph(Shown):
                 fixed.add(new[v])
         self.outputs = [new.get(v, v) for v in self.outputs]
 
+    def rewrite(self, instead: Callable[[Node], Sequence[Node] | None]) -> Graph:
+        """Put what `instead` gives in the place of each node, None where it stays, and remove what
+        nobody reads then."""
+        self.nodes = [new for node in self.nodes for new in instead(node) or [node]]
+        self.drop_dead_nodes()
+        return self
+
     def drop_dead_nodes(self) -> None:
         """Remove nodes whose outputs nobody reads."""
         needed = set(self.outputs)

@@ -14,7 +14,7 @@ from ...base.errors import TilewrightError
 from ...loopir.expr import const_int
 from ...tensor.compute import placeholder
 from ...tensor.tensor import Tensor
-from ..ir import Value
+from ..ir import Node, Value
 from ..sizes import Symbols, broadcast_shapes, symbols_in, with_exprs
 from . import (
     activations,
@@ -45,6 +45,7 @@ __all__ = [
     "REARRANGED",
     "OpSpec",
     "infer",
+    "node_of",
     "tensors_of",
 ]
 
@@ -84,6 +85,14 @@ def infer(op: str, inputs: Sequence[Value], attrs: Mapping[str, Any]) -> tuple[A
     if any(d is None or d < 0 for d in shape):
         raise TilewrightError(f"{op} of {', '.join(map(repr, inputs))} gives shape {list(shape)}")
     return shape, dtype
+
+
+def node_of(
+    op: str, inputs: Sequence[Value], name: str, attrs: Mapping[str, Any], output: str = ""
+) -> Node:
+    """An operation that gives a new value, named as it is unless `output` says otherwise."""
+    shape, dtype = infer(op, inputs, attrs)
+    return Node(op, name, inputs, [Value(output or name, shape, dtype)], attrs)
 
 
 def _infer_open(

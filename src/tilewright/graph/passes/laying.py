@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from ..ir import Graph, Node, Value
-from ..ops import ELEMWISE, OPS, infer
+from ..ops import ELEMWISE, OPS, node_of
 
 Rule = Callable[[Node], bool]
 
@@ -44,10 +44,8 @@ class Laying(ABC):
 
     def emit(self, op: str, inputs: list[Value], name: str, attrs: dict[str, object]) -> Value:
         """A new node's result."""
-        shape, dtype = infer(op, inputs, attrs)
-        out = Value(name, shape, dtype)
-        self.nodes.append(Node(op, name, inputs, [out], attrs))
-        return out
+        self.nodes.append(node_of(op, inputs, name, attrs))
+        return self.nodes[-1].output
 
     def replace(
         self, node: Node, inputs: list[Value], attrs: dict[str, object] | None = None, op: str = ""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Graph, Node, Value, constant
-from ..ops import infer
+from ..ops import node_of
 from ..ops.quantize import less_zero
 
 Array = np.ndarray[Any, Any]
@@ -23,13 +23,7 @@ Array = np.ndarray[Any, Any]
 def multiply_whole(graph: Graph) -> Graph:
     """Rewrite dense layers and convolutions of dequantised data and constants. Needs constants that
     know how they were computed (`Value.recipe`)."""
-    nodes: list[Node] = []
-    for node in graph.nodes:
-        found = _rewritten(node) if node.op in ("dense", "conv2d") else None
-        nodes += found or [node]
-    graph.nodes = nodes
-    graph.drop_dead_nodes()
-    return graph
+    return graph.rewrite(lambda n: _rewritten(n) if n.op in ("dense", "conv2d") else None)
 
 
 def _rewritten(node: Node) -> list[Node] | None:
@@ -52,11 +46,9 @@ def _rewritten(node: Node) -> list[Node] | None:
     zero = int(zeros[0].data) if zeros and zeros[0].data is not None else 0
     added: list[Node] = []
 
-    def add(op: str, inputs: list[Value], last: bool = False, **attrs: Any) -> Value:
-        result, dtype = infer(op, inputs, attrs)
-        out = node.output if last else Value(f"{node.name}.{op}", result, dtype)
-        added.append(Node(op, node.name if last else out.name, inputs, [out], attrs))
-        return out
+    def add(op: str, inputs: list[Value], **attrs: Any) -> Value:
+        added.append(node_of(op, inputs, f"{node.name}.{op}", attrs))
+        return added[-1].output
 
     attrs = {**node.attrs, "out_dtype": "int32"}
     if x.shape != shape:
@@ -72,8 +64,7 @@ def _rewritten(node: Node) -> list[Node] | None:
     wide = add("cast", [total], dtype="float32")
     factor = (np.float32(scale.data) * scales).astype("float32")
     factors = constant(node.name + ".scale", factor.reshape(each if factor.ndim else ()))
-    add("multiply", [wide, factors], last=True)
-    return added
+    return [*added, Node("multiply", node.name, [wide, factors], node.outputs)]
 
 
 def _filters(weight: Value) -> tuple[Array, Array] | None:

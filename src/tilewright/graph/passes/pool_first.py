@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from math import prod
 
-from ..ir import Graph, Node, Value
-from ..ops import infer
+from ..ir import Graph, Node
+from ..ops import node_of
 from ..sizes import is_open
 
 _POOLS = ("pool2d", "global_pool", "adaptive_pool")
@@ -19,14 +19,13 @@ _POOLS = ("pool2d", "global_pool", "adaptive_pool")
 def pool_first(graph: Graph) -> Graph:
     """Exchange them where that leaves less to compute."""
     readers, outputs = graph.consumers(), set(graph.outputs)
-    nodes: list[Node] = []
-    for node in graph.nodes:
+
+    def instead(node: Node) -> list[Node] | None:
         chain = _chain(node) if node.op in _POOLS and node.attrs["type"] == "avg" else []
         alone = all(len(readers[n.output]) == 1 and n.output not in outputs for n in chain)
-        nodes += _exchanged(node, chain) if chain and alone and _pays(node, chain[-1]) else [node]
-    graph.nodes = nodes
-    graph.drop_dead_nodes()
-    return graph
+        return _exchanged(node, chain) if chain and alone and _pays(node, chain[-1]) else None
+
+    return graph.rewrite(instead)
 
 
 def _chain(pool: Node) -> list[Node]:
@@ -66,10 +65,9 @@ def _exchanged(pool: Node, chain: list[Node]) -> list[Node]:
     """The same nodes, the average first; the last one gives the result under its name."""
     data = chain[-1].inputs[0]
     found: list[Node] = []
-    for node in (pool, *reversed(chain)):
-        inputs = [data, *node.inputs[1:]]
-        last = node is chain[0]
-        shape, dtype = infer(node.op, inputs, node.attrs)
-        data = pool.output if last else Value(f"{node.output.name}.pooled", shape, dtype)
-        found.append(Node(node.op, node.name, inputs, [data], node.attrs))
-    return found
+    for node in (pool, *reversed(chain[1:])):
+        inputs, name = [data, *node.inputs[1:]], f"{node.output.name}.pooled"
+        found.append(node_of(node.op, inputs, node.name, node.attrs, name))
+        data = found[-1].output
+    last = chain[0]
+    return [*found, Node(last.op, last.name, [data, *last.inputs[1:]], pool.outputs, last.attrs)]

@@ -17,7 +17,7 @@ from ...topi.schedules.machine import Machine
 from ...topi.schedules.recurrent import recurrent_tile
 from ..evaluate import evaluate
 from ..ir import Graph, Node, Value, constant
-from ..ops import infer
+from ..ops import node_of
 from ..ops.recurrent import OPTIONAL, functions_of
 from ..sizes import Size
 
@@ -28,16 +28,13 @@ AT_ONCE = 16
 
 def recurrent(graph: Graph, target: Target) -> Graph:
     """Rewrite recurrent layers for a target."""
-    nodes: list[Node] = []
-    for node in graph.nodes:
+
+    def instead(node: Node) -> list[Node] | None:
         if node.op != LAYER:
-            nodes.append(node)
-        elif "gpu" in target.keys:
-            nodes += _Steps(node).nodes
-        else:
-            nodes += _packed(node, Machine.of(target))
-    graph.nodes = nodes
-    return graph
+            return None
+        return _Steps(node).nodes if "gpu" in target.keys else _packed(node, Machine.of(target))
+
+    return graph.rewrite(instead)
 
 
 class _Made:
@@ -51,8 +48,7 @@ class _Made:
         name = f"{self.node.name}.{len(self.nodes)}"
         if all(v.is_constant for v in inputs):
             return constant(f"{inputs[0].name}.{op}", evaluate(op, inputs, attrs))
-        shape, dtype = infer(op, inputs, attrs)
-        self.nodes.append(Node(op, name, inputs, [Value(name, shape, dtype)], attrs))
+        self.nodes.append(node_of(op, inputs, name, attrs))
         return self.nodes[-1].output
 
     def part(self, v: Value, axis: int, begin: int, end: int) -> Value:

@@ -19,21 +19,18 @@ Shape = tuple[int, ...]
 def sink_reshapes(graph: Graph) -> Graph:
     """Compute element-wise nodes in the shape that what they read had before it was reshaped, where
     their other operands can have it too."""
-    nodes: list[Node] = []
-    for node in graph.nodes:
+
+    def instead(node: Node) -> Sequence[Node] | None:
         if node.op == "reshape":
             before = _source(node.inputs[0])
             if before is not None:
                 node.inputs = [before]
         elif OPS[node.op].kind == ELEMWISE and "axis" not in node.attrs:
             shape = _shape_before(node)
-            if shape is not None:
-                nodes += _reshaped(node, shape)
-                continue
-        nodes.append(node)
-    graph.nodes = nodes
-    graph.drop_dead_nodes()
-    return graph
+            return None if shape is None else _reshaped(node, shape)
+        return None
+
+    return graph.rewrite(instead)
 
 
 def _source(v: Value) -> Value | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..evaluate import evaluate, is_quick
 from ..ir import Graph, Node, Value, constant
-from ..ops import frozen
+from ..ops import frozen, node_of
 from ..sizes import is_open, symbols_in
 
 
@@ -90,19 +90,20 @@ def fold_batch_norm(graph: Graph) -> Graph:
 
 def multiply_powers(graph: Graph) -> Graph:
     """Squares and cubes as products; what erf is taken of multiplied where it was divided."""
-    nodes: list[Node] = []
-    for node in graph.nodes:
+
+    def instead(node: Node) -> list[Node] | None:
         power = _number(node.inputs[1]) if node.op == "power" else None
         x = node.inputs[0] if node.inputs else None
         same = x is not None and (x.shape, x.dtype) == (node.output.shape, node.output.dtype)
         if x is None or not same or power not in (2, 3) or not _is_float(x):
-            nodes.append(node)
-            continue
-        square = node.output if power == 2 else Value(node.output.name + ".2", x.shape, x.dtype)
-        nodes.append(Node("multiply", node.name, [x, x], [square]))
-        if power == 3:
-            nodes.append(Node("multiply", node.name + ".3", [square, x], [node.output]))
-    graph.nodes = nodes
+            return None
+        if power == 2:
+            return [Node("multiply", node.name, [x, x], node.outputs)]
+        square = node_of("multiply", [x, x], node.name, {}, node.output.name + ".2")
+        cube = Node("multiply", node.name + ".3", [square.output, x], node.outputs)
+        return [square, cube]
+
+    graph.rewrite(instead)
     readers, outputs = graph.consumers(), set(graph.outputs)
     for node in graph.nodes:
         by = _number(node.inputs[1]) if node.op == "divide" else None

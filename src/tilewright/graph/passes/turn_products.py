@@ -4,21 +4,21 @@ the softmax s of many keys. Attention over channels of images is written so, x b
 from __future__ import annotations
 
 from ..ir import Graph, Node, Value
-from ..ops import infer
+from ..ops import node_of
 from .attention import PRODUCTS, SOFTMAX
 
 
 def turn_products(graph: Graph) -> Graph:
     """Let the softmax come first in each product of some matrix and a turned softmax."""
-    readers, nodes = graph.consumers(), list[Node]()
+    readers = graph.consumers()
     for v in graph.outputs:
         readers.pop(v, None)  # they stay
-    for node in graph.nodes:
+
+    def instead(node: Node) -> list[Node] | None:
         turned = _softmax_of(node, readers) if node.op in PRODUCTS else None
-        nodes += [node] if turned is None else _exchanged(node, turned)
-    graph.nodes = nodes
-    graph.drop_dead_nodes()
-    return graph
+        return None if turned is None else _exchanged(node, turned)
+
+    return graph.rewrite(instead)
 
 
 def _softmax_of(node: Node, readers: dict[Value, list[Node]]) -> Value | None:
@@ -56,10 +56,8 @@ def _exchanged(node: Node, softmax: Value) -> list[Node]:
     made: list[Node] = []
 
     def emit(op: str, inputs: list[Value], last: str, **attrs: object) -> Value:
-        shape, dtype = infer(op, inputs, attrs)
-        out = Value(f"{name}.{last}", shape, dtype)
-        made.append(Node(op, out.name, inputs, [out], attrs))
-        return out
+        made.append(node_of(op, inputs, f"{name}.{last}", attrs))
+        return made[-1].output
 
     if len(softmax.shape) != len(x.shape):
         shape = (*x.shape[:-2], *softmax.shape[-2:])

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from ..ir import Graph, Node, Value
-from ..ops import infer
+from ..ops import node_of
 
 
 class TwoForms(ABC):
@@ -49,7 +49,7 @@ class TwoForms(ABC):
 
     def emit(self, op: str, inputs: list[Value], name: str, attrs: dict[str, Any]) -> Value:
         """A new node, its output named after its type."""
-        shape, dtype = infer(op, inputs, attrs)
-        out = Value(f"{name}.{dtype}", shape, dtype)
-        self.nodes.append(Node(op, name, inputs, [out], attrs))
-        return out
+        node = node_of(op, inputs, name, attrs)
+        node.output.name = f"{name}.{node.output.dtype}"
+        self.nodes.append(node)
+        return node.output

@@ -32,24 +32,23 @@ def narrow_weights(graph: Graph, dtype: str) -> Graph:
     """Store float32 weights of products and tables in `dtype`, "float16" or "bfloat16", from which
     kernels convert them; all else stays. CompileError where a weight does not fit it."""
     narrow: dict[Value, Value] = {}
-    nodes: list[Node] = []
-    for node in graph.nodes:
+
+    def instead(node: Node) -> list[Node] | None:
         place = _weight_of(node)
         weight = None if place is None else node.inputs[place]
         if place is None or weight is None or weight.data is None or weight.dtype != WIDE_TYPE:
-            nodes.append(node)
-            continue
+            return None
         if weight not in narrow:
             narrow[weight] = constant(weight.name, rounded(weight, dtype))
         node.inputs[place] = narrow[weight]
-        nodes.append(node)
-        if node.op == "take":  # which gives what it reads
-            taken = Value(f"{node.name}.{dtype}", node.output.shape, dtype)
-            wide = Node("cast", f"{node.name}.wide", [taken], node.outputs, {"dtype": WIDE_TYPE})
-            node.outputs, taken.producer = [taken], node
-            nodes.append(wide)
-    graph.nodes = nodes
-    return graph
+        if node.op != "take":  # which gives what it reads
+            return None
+        taken = Value(f"{node.name}.{dtype}", node.output.shape, dtype)
+        wide = Node("cast", f"{node.name}.wide", [taken], node.outputs, {"dtype": WIDE_TYPE})
+        node.outputs, taken.producer = [taken], node
+        return [node, wide]
+
+    return graph.rewrite(instead)
 
 
 def _weight_of(node: Node) -> int | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...topi.nn.winograd import TAPS, best_tile, winograd_kernel
 from ..ir import Graph, Node, Value, constant
-from ..ops import infer
+from ..ops import node_of
 from ..sizes import is_open
 
 _STEPS = ("padding", "strides", "dilation")
@@ -19,12 +19,12 @@ _STEPS = ("padding", "strides", "dilation")
 def winograd(graph: Graph) -> Graph:
     """Rewrite blocked float32 convolutions with constant 3x3 filters and stride 1; of those over
     more than two dimensions, such filters and strides in the last two."""
-    nodes: list[Node] = []
-    for node in graph.nodes:
+
+    def instead(node: Node) -> list[Node] | None:
         tile = choose_tile(node) if _is_eligible(node) else 0
-        nodes.extend(_three(node, tile) if tile else [node])
-    graph.nodes = nodes
-    return graph
+        return _three(node, tile) if tile else None
+
+    return graph.rewrite(instead)
 
 
 def _is_eligible(node: Node) -> bool:
@@ -70,10 +70,8 @@ def _three(node: Node, tile: int) -> list[Node]:
 
     def add(op: str, inputs: Sequence[Value], attrs: Mapping[str, Any]) -> Value:
         name = f"{node.name}.{op.split('_')[1]}"
-        shape, dtype = infer(op, inputs, attrs)
-        out = Value(name, shape, dtype)
-        nodes.append(Node(op, name, list(inputs), [out], dict(attrs)))
-        return out
+        nodes.append(node_of(op, inputs, name, attrs))
+        return nodes[-1].output
 
     pads = node.attrs["padding"]
     plane = {"tile": tile, "padding": (*pads[rank - 2 : rank], *pads[2 * rank - 2 :])}
