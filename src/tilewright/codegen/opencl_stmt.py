@@ -96,7 +96,7 @@ def _uneven_loop(p: Any, s: S.For) -> S.Stmt | None:
         return STMTS[S.For](p, s)
     times = E.Var("times", s.extent.dtype)
     regions.hidden.add(times)
-    loop = S.For(s.loop_var, s.min, times, s.kind, s.body, None, s.annotations)
+    loop = s.with_parts(extent=times, thread_binding=None)
     return S.LetStmt(times, _own(p, s.extent), loop)
 
 

@@ -178,8 +178,8 @@ class _SerialLoops(Rewriter):
     def _for(self, s: For) -> Any:
         body = self.stmt(s.body)
         if s.kind == ForKind.SERIAL:
-            return s.with_body(body)
-        return For(s.loop_var, s.min, s.extent, ForKind.SERIAL, body, None, s.annotations)
+            return s.with_parts(body=body)
+        return s.with_parts(kind=ForKind.SERIAL, body=body, thread_binding=None)
 
 
 def make_loops_serial(func: PrimFunc, module: Any, context: Any) -> PrimFunc:

@@ -92,9 +92,7 @@ class Folder(Rewriter):
             return S.no_op() if chosen is None else self.stmt(chosen)
         then_case = self.stmt(s.then_case)
         else_case = None if s.else_case is None else self.stmt(s.else_case)
-        if condition is s.condition and then_case is s.then_case and else_case is s.else_case:
-            return s
-        return S.IfThenElse(condition, then_case, else_case)
+        return s.with_parts(condition=condition, then_case=then_case, else_case=else_case)
 
 
 class Copier(Folder):
@@ -129,7 +127,7 @@ class Copier(Folder):
         low, extent = self.expr(s.min), self.expr(s.extent)
         var = self.define(s.loop_var)
         body = self.stmt(s.body)
-        return S.For(var, low, extent, s.kind, body, s.thread_binding, s.annotations)
+        return s.with_parts(loop_var=var, min=low, extent=extent, body=body)
 
     @handles(S.LetStmt)
     def _let_stmt(self, s: S.LetStmt) -> Any:

@@ -172,9 +172,7 @@ class _Definitions(Faithful):
         low, extent = self.expr(s.min), self.expr(s.extent)
         with self._inside(s.loop_var) as var:
             body = self.stmt(s.body)
-        if var is s.loop_var and body is s.body and low is s.min and extent is s.extent:
-            return s
-        return S.For(var, low, extent, s.kind, body, s.thread_binding, s.annotations)
+        return s.with_parts(loop_var=var, min=low, extent=extent, body=body)
 
     @handles(S.LetStmt, E.Let)
     def _let_of(self, s: Any) -> Any:
@@ -188,9 +186,7 @@ class _Definitions(Faithful):
     def _allocate(self, s: S.Allocate) -> Any:
         with self._inside(s.buffer.data):
             buffer, body = self.buffer(s.buffer), self.stmt(s.body)
-        if buffer is s.buffer and body is s.body:
-            return s
-        return S.Allocate(buffer, body, s.annotations)
+        return s.with_parts(buffer=buffer, body=body)
 
     @handles(R.AllocateConst)
     def _allocate_const(self, s: R.AllocateConst) -> Any:
@@ -211,9 +207,7 @@ class _Definitions(Faithful):
         elif isinstance(node, E.Var):
             node = self.expr(node)
         body = self.stmt(s.body)
-        if node is s.node and value is s.value and body is s.body:
-            return s
-        return S.AttrStmt(node, s.attr_key, value, body)
+        return s.with_parts(node=node, value=value, body=body)
 
     def _axis(self, axis: IterVar) -> IterVar:
         known = self.axes.get(axis.var)

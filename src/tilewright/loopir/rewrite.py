@@ -80,10 +80,8 @@ class _Dispatch(Recursive):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.table = dict(cls.table)
-        for method in vars(cls).values():
-            for t in getattr(method, "handled_types", ()):
-                cls.table[t] = method
+        methods = [m for base in reversed(cls.__mro__) for m in vars(base).values()]
+        cls.table = {t: m for m in methods for t in getattr(m, "handled_types", ())}
 
 
 class Rewriter(_Dispatch):
@@ -163,9 +161,7 @@ class Rewriter(_Dispatch):
     @handles(S.Allocate)
     def _allocate(self, s: S.Allocate) -> Any:
         buffer, body = self.buffer(s.buffer), self.stmt(s.body)
-        if buffer is s.buffer and body is s.body:
-            return s
-        return S.Allocate(buffer, body, s.annotations)
+        return s.with_parts(buffer=buffer, body=body)
 
     @handles(S.SeqStmt)
     def _seq(self, s: S.SeqStmt) -> Any:
@@ -176,3 +172,17 @@ class Rewriter(_Dispatch):
 
 
 Rewriter.__init_subclass__.__func__(Rewriter)  # type: ignore[attr-defined]
+
+
+class OverStatements(Rewriter):
+    """Rewrites statements alone: their expressions stay as they are."""
+
+    def expr(self, e: Any) -> Any:
+        return e
+
+    def exprs(self, items: Sequence[Any]) -> Any:
+        return items
+
+    @handles(S.BufferStore, S.Evaluate)
+    def _leaf_stmt(self, s: Any) -> Any:
+        return s

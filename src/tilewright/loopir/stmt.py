@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ..base.dtype import parse
 from ..base.errors import OperandError
@@ -28,6 +28,8 @@ from .iter import ForKind as ForKind
 from .iter import IterVar, Range
 from .types import VoidType
 
+Own = TypeVar("Own", bound="Stmt")
+
 UNROLL_BY = "unroll_by"
 """Annotation of a loop: how many steps the device's compiler is asked to write out."""
 
@@ -36,6 +38,13 @@ class Stmt(Node):
     """A statement."""
 
     __slots__ = ()
+
+    def with_parts(self: Own, **parts: Any) -> Own:
+        """The same statement with other fields; itself where all of them are its own."""
+        if all(part is getattr(self, name) for name, part in parts.items()):
+            return self
+        kept = {name: getattr(self, name) for name in self._fields}
+        return type(self)(**{**kept, **parts})
 
     def __str__(self) -> str:
         return str(node._text(self))
@@ -74,10 +83,7 @@ class For(Stmt):
 
     def with_body(self, body: Stmt) -> For:
         """The same loop around another body."""
-        if body is self.body:
-            return self
-        binding, said = self.thread_binding, self.annotations
-        return For(self.loop_var, self.min, self.extent, self.kind, body, binding, said)
+        return self.with_parts(body=body)
 
 
 def _as_wide(e: PrimExpr, dtype: str) -> PrimExpr:

@@ -38,16 +38,14 @@ class BoundedRewriter(Rewriter):
         """A loop of these bounds."""
         self.analyzer.bind(s.loop_var, Range.from_min_extent(low, extent))
         body = self.stmt(s.body)
-        if low is s.min and extent is s.extent and body is s.body:
-            return s
-        return S.For(s.loop_var, low, extent, s.kind, body, s.thread_binding, s.annotations)
+        return s.with_parts(min=low, extent=extent, body=body)
 
     @handles(S.LetStmt)
     def _let_stmt(self, s: S.LetStmt) -> Any:
         value = self.expr(s.value)
         self.analyzer.let(s.var, value)
         body = self.stmt(s.body)
-        return s if value is s.value and body is s.body else S.LetStmt(s.var, value, body)
+        return s.with_parts(value=value, body=body)
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:
@@ -58,9 +56,7 @@ class BoundedRewriter(Rewriter):
         body = self.stmt(s.body)
         if s.attr_key in THREAD_KEYS:
             self.analyzer.forget(s.node.var)  # the next launch may be of more threads
-        if value is s.value and body is s.body:
-            return s
-        return S.AttrStmt(s.node, s.attr_key, value, body)
+        return s.with_parts(value=value, body=body)
 
     @handles(S.IfThenElse)
     def _if(self, s: S.IfThenElse) -> Any:
@@ -74,15 +70,11 @@ class BoundedRewriter(Rewriter):
         if s.else_case is not None:
             with self.analyzer.enter_constraint(logical_not(condition)):
                 else_case = self.stmt(s.else_case)
-        if condition is s.condition and then_case is s.then_case and else_case is s.else_case:
-            return s
-        return S.IfThenElse(condition, then_case, else_case)
+        return s.with_parts(condition=condition, then_case=then_case, else_case=else_case)
 
     @handles(S.AssertStmt)
     def _assert(self, s: S.AssertStmt) -> Any:
         condition = self.expr(s.condition)
         with self.analyzer.enter_constraint(condition):
             body = self.stmt(s.body)
-        if condition is s.condition and body is s.body:
-            return s
-        return S.AssertStmt(condition, s.message, body)
+        return s.with_parts(condition=condition, body=body)

@@ -10,7 +10,7 @@ from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.op import if_then_else
 from ..loopir.operators import logical_and, logical_not
-from ..loopir.rewrite import handles
+from ..loopir.rewrite import OverStatements, handles
 from ..loopir.visit import CHILDREN
 from .bounded import BoundedRewriter
 from .options import LowerOptions
@@ -31,11 +31,8 @@ def check_bounds(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     return func.with_body(_Checker(func).stmt(func.body))
 
 
-class _Checker(BoundedRewriter):
+class _Checker(OverStatements, BoundedRewriter):
     recursive = ("_collect",)
-
-    def expr(self, e: Any) -> Any:
-        return e
 
     def _checked(self, s: S.Stmt, exprs: Any, store: S.BufferStore | None = None) -> S.Stmt:
         """`s` after the checks of what it reads (and of the element it writes)."""

@@ -53,7 +53,7 @@ class _Contexts(Rewriter):
             return Rewriter.table[S.For](self, s)
         low, extent = self.expr(s.min), self.expr(s.extent)
         body = self.scope(s.body)
-        return S.For(s.loop_var, low, extent, s.kind, body, s.thread_binding, s.annotations)
+        return s.with_parts(min=low, extent=extent, body=body)
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:

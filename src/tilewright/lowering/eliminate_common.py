@@ -39,21 +39,19 @@ class _Eliminator(Rewriter):
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
         self.scope.add(s.loop_var)
-        return s.with_body(self.stmt(s.body))
+        return s.with_parts(body=self.stmt(s.body))
 
     @handles(S.LetStmt)
     def _let_stmt(self, s: S.LetStmt) -> Any:
         self.scope.add(s.var)
         body = self.stmt(s.body)
-        return s if body is s.body else S.LetStmt(s.var, s.value, body)
+        return s.with_parts(body=body)
 
     @handles(S.IfThenElse)
     def _if(self, s: S.IfThenElse) -> Any:
         then_case = self.stmt(s.then_case)
         else_case = None if s.else_case is None else self.stmt(s.else_case)
-        if then_case is s.then_case and else_case is s.else_case:
-            return s
-        return S.IfThenElse(s.condition, then_case, else_case)
+        return s.with_parts(then_case=then_case, else_case=else_case)
 
     @handles(S.BufferStore)
     def _store(self, s: S.BufferStore) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir import stmt as S
-from ..loopir.rewrite import handles
+from ..loopir.rewrite import OverStatements, handles
 from ..loopir.visit import children
 from ..target.target import Target
 from .bounded import BoundedRewriter
@@ -46,7 +46,7 @@ class _Same(Uniformity):
         return not reads_memory(s.extent) and not reads_memory(s.min)
 
 
-class _Even(BoundedRewriter):
+class _Even(OverStatements, BoundedRewriter):
     def __init__(self, func: S.PrimFunc) -> None:
         super().__init__(func)
         self.known: dict[int, tuple[Any, bool]] = {}
@@ -62,9 +62,6 @@ class _Even(BoundedRewriter):
 
     def stmt(self, s: Any) -> Any:
         return super().stmt(s) if self.waits(s) else s
-
-    def expr(self, e: Any) -> Any:
-        return e
 
     @handles(S.IfThenElse)
     def _if(self, s: S.IfThenElse) -> Any:
@@ -88,4 +85,4 @@ class _Even(BoundedRewriter):
                 return super()._for(s)
         # said even where it is known: the device's compiler must see it
         once = E.Max(s.extent, E.const(1, s.extent.dtype))
-        return super()._for(S.For(s.loop_var, s.min, once, s.kind, body, None, s.annotations))
+        return super()._for(s.with_parts(extent=once, body=body, thread_binding=None))

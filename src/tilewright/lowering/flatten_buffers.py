@@ -126,9 +126,7 @@ class _Flattener(Rewriter):
     def _attr(self, s: S.AttrStmt) -> Any:
         node = self.buffer(s.node) if isinstance(s.node, Buffer) else s.node
         value, body = self.expr(s.value), self.stmt(s.body)
-        if node is s.node and value is s.value and body is s.body:
-            return s
-        return S.AttrStmt(node, s.attr_key, value, body)
+        return s.with_parts(node=node, value=value, body=body)
 
 
 def _offset(b: Buffer, indices: tuple[Any, ...]) -> Any:

@@ -8,7 +8,7 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.copies import fresh_copy, is_prefetch
 from ..loopir.effects import is_pure
-from ..loopir.rewrite import Rewriter, handles
+from ..loopir.rewrite import OverStatements, handles
 from ..loopir.visit import walk
 from .options import LowerOptions
 
@@ -34,7 +34,7 @@ _DIVISIONS = (E.FloorDiv, E.FloorMod, E.Div, E.Mod)
 _THREADS = ("thread_extent", "virtual_thread")
 
 
-class _Hoister(Rewriter):
+class _Hoister(OverStatements):
     def __init__(self) -> None:
         self.threads: set[E.Var] = set()
 
@@ -44,25 +44,17 @@ class _Hoister(Rewriter):
             self.threads.add(s.node.var)
         return super()._attr(s)
 
-    @handles(E.Call, E.BufferLoad, E.Select)
-    def _keep(self, e: Any) -> Any:
-        return e
-
-    @handles(S.BufferStore, S.Evaluate)
-    def _leaf_stmt(self, s: Any) -> Any:
-        return s
-
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
         whole = self.stmt(s.body)
         hints, body = _hints_of(whole)
         if s.kind not in _LOOPS or type(body) is not S.IfThenElse:
-            return s.with_body(whole)
+            return s.with_parts(body=whole)
         if body.else_case is not None:
             if not self._invariant(body.condition, s.loop_var):
-                return s.with_body(whole)
-            other = fresh_copy(s.with_body(S.seq(*hints, body.else_case)))
-            then = s.with_body(S.seq(*hints, body.then_case))
+                return s.with_parts(body=whole)
+            other = fresh_copy(s.with_parts(body=S.seq(*hints, body.else_case)))
+            then = s.with_parts(body=S.seq(*hints, body.then_case))
             return S.IfThenElse(body.condition, then, other)
         out: list[Any] = []
         stay: list[Any] = []
@@ -76,10 +68,10 @@ class _Hoister(Rewriter):
                 break
             inner = inner.then_case
         if not out:
-            return s.with_body(whole)
+            return s.with_parts(body=whole)
         for condition in reversed(stay):
             inner = S.IfThenElse(condition, inner)
-        inner = s.with_body(S.seq(*hints, inner))
+        inner = s.with_parts(body=S.seq(*hints, inner))
         for condition in reversed(out):
             inner = S.IfThenElse(condition, inner)
         return inner

@@ -9,7 +9,7 @@ from ..loopir import stmt as S
 from ..loopir.copies import fold_pair, walk_stmts
 from ..loopir.expr import const, const_int
 from ..loopir.op import likely
-from ..loopir.rewrite import Rewriter, handles
+from ..loopir.rewrite import OverStatements, Rewriter, handles
 from .fill_ahead import SCOPE, Ahead, Fill, fills_of
 from .options import LowerOptions
 from .software_pipeline import STAGES, pipelined
@@ -43,19 +43,15 @@ def inject_double_buffer(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     return func.with_body(_RemoveScopes().stmt(body))
 
 
-class _DoubleBuffers(Rewriter):
+class _DoubleBuffers(OverStatements):
     """Innermost loops first: each carries the buffers filled directly inside it."""
 
     def __init__(self, split: int) -> None:
         self.split = split
 
-    @handles(S.BufferStore, S.Evaluate)
-    def _leaf_stmt(self, s: Any) -> Any:
-        return s
-
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
-        loop = s.with_body(self.stmt(s.body))
+        loop = s.with_parts(body=self.stmt(s.body))
         steps = const_int(s.extent)
         # with one step there is nothing to overlap; with none, nothing may be filled beforehand
         few = steps is not None and steps <= 1
@@ -109,7 +105,7 @@ class _Pipeline:
 
     def _for(self, extent: Any, body: S.Stmt) -> S.Stmt:
         s = self.loop
-        return S.For(s.loop_var, s.min, extent, s.kind, body, None, s.annotations)
+        return s.with_parts(extent=extent, body=body, thread_binding=None)
 
     def _strips(self, split: int) -> S.Stmt:
         """`split` steps at a time while there are as many ahead, then one at a time."""

@@ -17,7 +17,7 @@ from ..loopir.construct import cast
 from ..loopir.copies import walk_stmts
 from ..loopir.expr import const, const_int
 from ..loopir.iter import Range
-from ..loopir.rewrite import Rewriter, handles
+from ..loopir.rewrite import OverStatements, handles
 from ..loopir.subst import substitute
 from ..loopir.visit import children, walk
 from .bounded import BoundedRewriter
@@ -69,18 +69,11 @@ def _scopes_of(s: S.Stmt) -> list[S.AttrStmt]:
     return found
 
 
-class _Prefetcher(BoundedRewriter):
+class _Prefetcher(OverStatements, BoundedRewriter):
     def __init__(self, func: S.PrimFunc) -> None:
         super().__init__(func)
         self.loop: E.Var | None = None
         self.evenly: list[tuple[S.AttrStmt, int]] = []
-
-    def expr(self, e: Any) -> Any:
-        return e
-
-    @handles(S.BufferStore, S.Evaluate)
-    def _leaf_stmt(self, s: Any) -> Any:
-        return s
 
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
@@ -210,7 +203,7 @@ def _evenly(buffer: Buffer, region: list[Range], body: S.Stmt, share: Any, share
             point[:first] = [low + d for low, d in zip(point, piece)]
             point[-1] = point[-1] + (done * at_once + k) * each
             calls.append(S.Evaluate(prefetch(address_of(E.BufferLoad(buffer, point)), 0, 2, 1)))
-    asking = loops[-1].with_body(S.seq(*calls, loops[-1].body))
+    asking = loops[-1].with_parts(body=S.seq(*calls, loops[-1].body))
     result: S.Stmt = _Instead(loops[-1], asking).stmt(body)
     return result
 
@@ -236,22 +229,19 @@ def _in_runs(body: S.Stmt, loop: S.For, run: int) -> tuple[S.Stmt, S.For]:
     steps = substitute(loop.body, {var: loop.min + outer * run + inner})
     within = S.For(inner, zero, const(run, var.dtype), S.ForKind.SERIAL, steps)
     extent = const((const_int(loop.extent) or 0) // run, var.dtype)
-    new = S.For(outer, zero, extent, loop.kind, within, loop.thread_binding, loop.annotations)
+    new = loop.with_parts(loop_var=outer, min=zero, extent=extent, body=within)
     return _Instead(loop, new).stmt(body), new
 
 
-class _Instead(Rewriter):
+class _Instead(OverStatements):
     """Puts one loop in the place of another."""
 
     def __init__(self, loop: S.For, new: S.For) -> None:
         self.loop, self.new = loop, new
 
-    def expr(self, e: Any) -> Any:
-        return e
-
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
-        return self.new if s is self.loop else s.with_body(self.stmt(s.body))
+        return self.new if s is self.loop else s.with_parts(body=self.stmt(s.body))
 
 
 def _per_line(buffer: Buffer) -> int:

@@ -14,7 +14,7 @@ from ..loopir.copies import walk_stmts
 from ..loopir.expr import const, const_int
 from ..loopir.iter import THREAD_KEYS
 from ..loopir.operators import logical_or
-from ..loopir.rewrite import Rewriter, handles
+from ..loopir.rewrite import OverStatements, Rewriter, handles
 from ..loopir.visit import walk
 from .fill_ahead import SCOPE as DOUBLED
 from .options import LowerOptions
@@ -61,11 +61,7 @@ class _Roll:
         self.fresh = rows - step
 
 
-class _RollingBuffers(Rewriter):
-    @handles(S.BufferStore, S.Evaluate)
-    def _leaf_stmt(self, s: Any) -> Any:
-        return s
-
+class _RollingBuffers(OverStatements):
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
         rolls: list[_Roll] = []
@@ -76,8 +72,8 @@ class _RollingBuffers(Rewriter):
                     rolls.append(roll)
         loop = s
         if rolls:
-            loop = s.with_body(_Circular(s, rolls).stmt(s.body))
-        result: S.Stmt = loop.with_body(self.stmt(loop.body))
+            loop = s.with_parts(body=_Circular(s, rolls).stmt(s.body))
+        result: S.Stmt = loop.with_parts(body=self.stmt(loop.body))
         for roll in reversed(rolls):
             result = S.Allocate(roll.allocation.buffer, result, roll.allocation.annotations)
         return result

@@ -40,7 +40,7 @@ class _Scopes(Rewriter):
     def _attr(self, s: S.AttrStmt) -> Any:
         body = self.stmt(s.body)
         if s.attr_key != "virtual_thread":
-            return s if body is s.body else S.AttrStmt(s.node, s.attr_key, s.value, body)
+            return s.with_parts(body=body)
         count = const_int(s.value)
         var: E.Var = s.node.var
         if count is None:
@@ -214,7 +214,7 @@ class _Injector(Folder):
     def _for(self, s: S.For) -> Any:
         if self.depends(s.min, s.extent):
             return self._repeat(s)
-        return s.with_body(self.stmt(s.body))
+        return s.with_parts(body=self.stmt(s.body))
 
     @handles(S.IfThenElse)
     def _if(self, s: S.IfThenElse) -> Any:
@@ -238,9 +238,7 @@ class _Injector(Folder):
             return self._repeat(s)
         body = self.stmt(s.body)
         node = self.buffer(s.node) if isinstance(s.node, Buffer) else s.node
-        if node is s.node and body is s.body:
-            return s
-        return S.AttrStmt(node, s.attr_key, s.value, body)
+        return s.with_parts(node=node, body=body)
 
     @handles(S.Allocate)
     def _allocate(self, s: S.Allocate) -> Any:

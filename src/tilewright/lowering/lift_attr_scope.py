@@ -43,7 +43,7 @@ class _Lifter(Rewriter):
 
     @handles(S.Allocate)
     def _allocate(self, s: S.Allocate) -> Any:
-        return S.Allocate(s.buffer, self.around(self.stmt(s.body)), s.annotations)
+        return s.with_parts(body=self.around(self.stmt(s.body)))
 
     @handles(S.For, S.LetStmt)
     def _definition(self, s: Any) -> Any:
@@ -51,7 +51,7 @@ class _Lifter(Rewriter):
         body = self.stmt(s.body)
         if self.held is not None and uses_var(self.held.value, var.same_as):
             body = self.around(body)
-        return s.with_body(body) if type(s) is S.For else S.LetStmt(s.var, s.value, body)
+        return s.with_parts(body=body)
 
     @handles(S.SeqStmt)
     def _seq(self, s: S.SeqStmt) -> Any:

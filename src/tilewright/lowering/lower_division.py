@@ -122,9 +122,7 @@ class _LowerDivision(Rewriter):
             self.moving.add(s.loop_var)
         body = self._where((s.loop_var, Range.from_min_extent(s.min, s.extent)), s.body)
         self.moving.discard(s.loop_var)
-        if low is s.min and extent is s.extent and body is s.body:
-            return s
-        return S.For(s.loop_var, low, extent, s.kind, body, s.thread_binding, s.annotations)
+        return s.with_parts(min=low, extent=extent, body=body)
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:
@@ -132,9 +130,7 @@ class _LowerDivision(Rewriter):
             return super()._attr(s)
         value, var = self.expr(s.value), s.node.var
         body = self._where((var, Range.from_min_extent(E.const(0, var.dtype), s.value)), s.body)
-        if value is s.value and body is s.body:
-            return s
-        return S.AttrStmt(s.node, s.attr_key, value, body)
+        return s.with_parts(value=value, body=body)
 
     @handles(S.LetStmt)
     def _let_stmt(self, s: S.LetStmt) -> Any:
@@ -146,16 +142,14 @@ class _LowerDivision(Rewriter):
             body = self._where((s.var, _not_negative(s.var)), s.body)
         else:
             body = self.stmt(s.body)
-        return s if value is s.value and body is s.body else S.LetStmt(s.var, value, body)
+        return s.with_parts(value=value, body=body)
 
     @handles(S.IfThenElse)
     def _if(self, s: S.IfThenElse) -> Any:
         condition = self.expr(s.condition)
         then_case = self._where(s.condition, s.then_case)
         else_case = None if s.else_case is None else self.stmt(s.else_case)
-        if condition is s.condition and then_case is s.then_case and else_case is s.else_case:
-            return s
-        return S.IfThenElse(condition, then_case, else_case)
+        return s.with_parts(condition=condition, then_case=then_case, else_case=else_case)
 
 
 _SHORT = 15  # bits of a dividend whose product with as many, and one more, has 31

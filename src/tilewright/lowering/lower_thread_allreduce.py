@@ -163,9 +163,7 @@ class _Kernels(Rewriter):
             left = [b for b in left if b in self.free]
         self.free = left
         self.conditions.pop()
-        if condition is s.condition and then_case is s.then_case and else_case is s.else_case:
-            return s
-        return S.IfThenElse(condition, then_case, else_case)
+        return s.with_parts(condition=condition, then_case=then_case, else_case=else_case)
 
     # -- the reduction
 

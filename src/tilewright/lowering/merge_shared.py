@@ -41,7 +41,7 @@ class _Kernels(Rewriter):
         if not is_launch(s):
             return super()._attr(s)
         inner = self.stmt(s.body) if is_launch(s.body) else _merge(s.body)
-        return s if inner is s.body else S.AttrStmt(s.node, s.attr_key, s.value, inner)
+        return s.with_parts(body=inner)
 
 
 @dataclass

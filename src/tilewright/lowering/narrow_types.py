@@ -122,9 +122,7 @@ class _Narrower(_Bounds):
                 return S.For(var, *short, s.kind, body, s.thread_binding, s.annotations)
         self.analyzer.bind(s.loop_var, Range.from_min_extent(low, extent))
         body = self.stmt(s.body)
-        if low is s.min and extent is s.extent and body is s.body:
-            return s
-        return S.For(s.loop_var, low, extent, s.kind, body, s.thread_binding, s.annotations)
+        return s.with_parts(min=low, extent=extent, body=body)
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:

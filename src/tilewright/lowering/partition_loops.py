@@ -14,7 +14,7 @@ from ..loopir.iter import Range
 from ..loopir.op import max as max_of
 from ..loopir.op import min as min_of
 from ..loopir.operators import logical_and
-from ..loopir.rewrite import Rewriter, handles
+from ..loopir.rewrite import OverStatements, handles
 from ..loopir.visit import walk
 from .bounded import BoundedRewriter
 from .guards import (
@@ -63,7 +63,7 @@ def partition_loops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     return func.with_body(_Partitioner(func, options).stmt(func.body))
 
 
-class _Partitioner(BoundedRewriter):
+class _Partitioner(OverStatements, BoundedRewriter):
     def __init__(self, func: S.PrimFunc, options: LowerOptions) -> None:
         super().__init__(func)
         self.eager = options.partition_const_loop
@@ -75,13 +75,6 @@ class _Partitioner(BoundedRewriter):
         self.launches = any(_is_launch(s) for s in walk_stmts(func.body))
         self.threads: dict[E.Var, Range] = {}  # those of a block, which leave a loop together
         self.blocks: list[tuple[E.Var, dict[E.Var, Range]]] = []
-
-    @handles(S.BufferStore, S.Evaluate)
-    def _leaf_stmt(self, s: Any) -> Any:
-        return s
-
-    def expr(self, e: Any) -> Any:
-        return e
 
     # -- the statements that own a variable
 
@@ -154,11 +147,11 @@ class _Partitioner(BoundedRewriter):
         self._bind(s.loop_var, s.min, s.extent)
         fixed = s.kind == S.ForKind.VECTORIZED or s.kind == S.ForKind.UNROLLED
         if fixed or self.in_rest:
-            return s.with_body(self.stmt(s.body))
+            return s.with_parts(body=self.stmt(s.body))
         found = find_guards(s.body, s.loop_var, self.threads)
         guards = self._worth([g for g in found if self.threads or not g.ends])
         if s.kind != S.ForKind.SERIAL:
-            return s.with_body(self._branch(s.loop_var, s.body, guards))
+            return s.with_parts(body=self._branch(s.loop_var, s.body, guards))
         return self._split(s, guards)
 
     def _bind(self, var: E.Var, low: Any, extent: Any) -> None:
@@ -224,7 +217,7 @@ class _Partitioner(BoundedRewriter):
         low, high, solved = self._main_range(s, guards)
         rest = [g for g in guards if g not in solved]
         if not solved or not self._afford(s.body, (low is not None) + (high is not None)):
-            return s.with_body(self._branch(var, s.body, rest))
+            return s.with_parts(body=self._branch(var, s.body, rest))
         simplify = self.analyzer.simplify
         start = s.min if low is None else simplify(min_of(max_of(low, s.min), end))
         stop = end if high is None else simplify(max_of(min_of(high + 1, end), start))
@@ -237,7 +230,7 @@ class _Partitioner(BoundedRewriter):
         self._bind(var, start, main_extent)
         left = find_guards(main_body, var, self.threads)
         rest = [g for g in left if any(g.stmt is r.stmt for r in rest)]
-        parts.append(main.with_body(self._branch(var, main_body, rest)))
+        parts.append(main.with_parts(body=self._branch(var, main_body, rest)))
         if high is not None:
             parts.append(self._part(s, stop, end))
         return S.seq(parts)
@@ -407,13 +400,9 @@ def _without(body: S.Stmt, guards: list[Guard]) -> S.Stmt:
     return result
 
 
-class _DropGuards(Rewriter):
+class _DropGuards(OverStatements):
     def __init__(self, dropped: set[int]) -> None:
         self.dropped = dropped
-
-    @handles(S.BufferStore, S.Evaluate)
-    def _leaf_stmt(self, s: Any) -> Any:
-        return s
 
     @handles(S.IfThenElse)
     def _if(self, s: S.IfThenElse) -> Any:

@@ -16,7 +16,7 @@ from ..loopir.effects import CallEffectKind, is_pure, side_effect
 from ..loopir.expr import const, const_int
 from ..loopir.iter import IterVar
 from ..loopir.op import likely
-from ..loopir.rewrite import Rewriter, handles
+from ..loopir.rewrite import OverStatements, Rewriter, handles
 from ..loopir.visit import CHILDREN, uses_var, walk
 from .options import LowerOptions
 
@@ -262,22 +262,18 @@ def _disjoint(groups: list[_Access], analyzer: Analyzer) -> bool:
     return all(a[1] <= b[0] for a, b in pairwise(spans))
 
 
-class _Promoter(Rewriter):
+class _Promoter(OverStatements):
     def __init__(self, facts: _Facts) -> None:
         self.facts = facts
-
-    @handles(S.BufferStore, S.Evaluate)
-    def _leaf_stmt(self, s: Any) -> Any:
-        return s
 
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
         if s.kind not in (S.ForKind.SERIAL, S.ForKind.UNROLLED):
-            return s.with_body(self.stmt(s.body))
+            return s.with_parts(body=self.stmt(s.body))
         survey = _Survey(s, self.facts)
         found = survey.promotable()
         loop = s if not found else _UseLocals(found, self.facts).stmt(s)
-        loop = loop.with_body(self.stmt(loop.body))
+        loop = loop.with_parts(body=self.stmt(loop.body))
         if not found:
             return loop
         before, after = [], []

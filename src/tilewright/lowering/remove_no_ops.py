@@ -102,13 +102,13 @@ class _Remover(Rewriter):
         if S.is_no_op(body):
             return body
         self._use(s.min, s.extent)
-        return s.with_body(body)
+        return s.with_parts(body=body)
 
     @handles(S.While)
     def _while(self, s: S.While) -> Any:
         body = self.stmt(s.body)
         self._use(s.condition)
-        return s if body is s.body else S.While(s.condition, body)
+        return s.with_parts(body=body)
 
     @handles(S.IfThenElse)
     def _if(self, s: S.IfThenElse) -> Any:
@@ -128,9 +128,7 @@ class _Remover(Rewriter):
             self._use(s.condition)
             return S.IfThenElse(E.Not(s.condition), else_case)
         self._use(s.condition)
-        if then_case is s.then_case and else_case is s.else_case:
-            return s
-        return S.IfThenElse(s.condition, then_case, else_case)
+        return s.with_parts(then_case=then_case, else_case=else_case)
 
     def _under(self, condition: Any, s: S.Stmt) -> Any:
         if self.analyzer is None:
@@ -146,7 +144,7 @@ class _Remover(Rewriter):
         if S.is_no_op(body) or s.var not in self.used:
             return S.seq(self.stmt(S.Evaluate(s.value)), body)
         self._use(s.value)
-        return s if body is s.body else S.LetStmt(s.var, s.value, body)
+        return s.with_parts(body=body)
 
     @handles(S.Allocate)
     def _allocate(self, s: S.Allocate) -> Any:
@@ -154,14 +152,14 @@ class _Remover(Rewriter):
         if S.is_no_op(body) or not (s.buffer.data in self.used or _reads(body, s.buffer.data)):
             return body
         self._use(*s.buffer.shape)
-        return s if body is s.body else S.Allocate(s.buffer, body, s.annotations)
+        return s.with_parts(body=body)
 
     @handles(R.DeclBuffer)
     def _declare(self, s: R.DeclBuffer) -> Any:
         body = self.stmt(s.body)
         if S.is_no_op(body) or not (s.buffer.data in self.used or _reads(body, s.buffer.data)):
             return body
-        return s if body is s.body else R.DeclBuffer(s.buffer, body)
+        return s.with_parts(body=body)
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:
@@ -171,7 +169,7 @@ class _Remover(Rewriter):
         self._use(s.value)
         if isinstance(s.node, E.Var):
             self.used.add(s.node)
-        return s if body is s.body else S.AttrStmt(s.node, s.attr_key, s.value, body)
+        return s.with_parts(body=body)
 
     @handles(S.AssertStmt)
     def _assert(self, s: S.AssertStmt) -> Any:
@@ -179,7 +177,7 @@ class _Remover(Rewriter):
         if self.drop_asserts or const_condition(s.condition):
             return body
         self._use(s.condition)
-        return s if body is s.body else S.AssertStmt(s.condition, s.message, body)
+        return s.with_parts(body=body)
 
     @handles(S.SeqStmt)
     def _seq(self, s: S.SeqStmt) -> Any:

@@ -302,11 +302,9 @@ class _Apply(Rewriter):
         value, body = self.expr(s.value), self.stmt(s.body)
         if _owns_threads(s):
             body = _region(body, self.plan.small)
-        if node is s.node and value is s.value and body is s.body:
-            return s
-        return S.AttrStmt(node, s.attr_key, value, body)
+        return s.with_parts(node=node, value=value, body=body)
 
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
         new = super()._for(s)
-        return new.with_body(_region(new.body, self.plan.small)) if _owns_threads(s) else new
+        return new.with_parts(body=_region(new.body, self.plan.small)) if _owns_threads(s) else new

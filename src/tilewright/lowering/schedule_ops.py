@@ -112,7 +112,7 @@ class _Arguments(Rewriter):
         body = self.stmt(s.body)
         if s.buffer.data in self.outside or s.buffer.data in self.change:
             return body
-        return s if body is s.body else Allocate(s.buffer, body, s.annotations)
+        return s.with_parts(body=body)
 
 
 def verify_compact_buffer(stmt: Stmt) -> bool:

@@ -108,7 +108,7 @@ class _Simplifier(BoundedRewriter):
             return self._with_value(s.var, value, s.body)
         self.analyzer.let(s.var, value)
         body = self.stmt(s.body)
-        return s if value is s.value and body is s.body else S.LetStmt(s.var, value, body)
+        return s.with_parts(value=value, body=body)
 
     @handles(S.AssertStmt)
     def _assert(self, s: S.AssertStmt) -> Any:
@@ -128,21 +128,19 @@ class _Simplifier(BoundedRewriter):
         indices, value = self.exprs(s.indices), self.expr(s.value)
         if predicate is None and _is_element(value, s.buffer, indices):
             return S.no_op()
-        if indices is s.indices and value is s.value and predicate is s.predicate:
-            return s
-        return S.BufferStore(s.buffer, value, indices, predicate)
+        return s.with_parts(value=value, indices=indices, predicate=predicate)
 
     @handles(S.Allocate)
     def _allocate(self, s: S.Allocate) -> Any:
         body = self.stmt(s.body)
-        return s if body is s.body else S.Allocate(s.buffer, body, s.annotations)
+        return s.with_parts(body=body)
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:
         if s.attr_key in THREAD_KEYS or isinstance(s.node, (Buffer, E.Var)):
             return super()._attr(s)
         body = self.stmt(s.body)
-        return s if body is s.body else S.AttrStmt(s.node, s.attr_key, s.value, body)
+        return s.with_parts(body=body)
 
 
 class _Assuming(_Simplifier):

@@ -58,7 +58,7 @@ def pipelined(s: S.Stmt, stages: int, inner: Callable[[S.Stmt], S.Stmt]) -> S.St
         return S.AttrStmt(s.node, s.attr_key, s.value, pipelined(s.body, stages, inner))
     if type(s) is not S.For or s.kind not in (S.ForKind.SERIAL, S.ForKind.UNROLLED):
         return inner(s)
-    loop = s.with_body(inner(s.body))
+    loop = s.with_parts(body=inner(s.body))
     steps = const_int(s.extent)
     stages = stages if steps is None else min(stages, steps)
     fills = fills_of(loop) if stages > 1 else []

@@ -8,7 +8,7 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.copies import is_likely
 from ..loopir.op import likely
-from ..loopir.rewrite import Rewriter, handles
+from ..loopir.rewrite import OverStatements, Rewriter, handles
 from ..loopir.visit import CHILDREN, uses_var
 from .options import LowerOptions
 from .partition_loops import HINT, partition_loops
@@ -27,7 +27,7 @@ def partition_at_choices(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     return partition_loops(func.with_body(body), options)
 
 
-class _Hinted(Rewriter):
+class _Hinted(OverStatements):
     """Marks the conditions that loops with a hint are to be split at."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class _Hinted(Rewriter):
         if not s.annotations.get(HINT):
             return super()._for(s)
         left = {key: value for key, value in s.annotations.items() if key != HINT}
-        plain = S.For(s.loop_var, s.min, s.extent, s.kind, s.body, s.thread_binding, left)
+        plain = s.with_parts(annotations=left)
         return S.AttrStmt(s.loop_var, HINT, 1, self._inside(plain))
 
     def _inside(self, s: S.For) -> S.Stmt:
@@ -61,9 +61,6 @@ class _Hinted(Rewriter):
         ):
             return branch
         return S.IfThenElse(likely(branch.condition), branch.then_case, branch.else_case)
-
-    def expr(self, e: Any) -> Any:
-        return e
 
 
 def _choice(e: Any) -> Any:
@@ -83,7 +80,7 @@ def _is_if(e: Any) -> bool:
     return type(e) is E.Call and e.op.name == "tir.if_then_else"
 
 
-class _Branches(Rewriter):
+class _Branches(OverStatements):
     @handles(S.BufferStore, S.Evaluate)
     def _leaf_stmt(self, s: Any) -> Any:
         found = _choice(s.value)
@@ -92,9 +89,6 @@ class _Branches(Rewriter):
         condition, a, b = CHILDREN[type(found)](found)
         cases = [self.stmt(_Chosen(found, value).stmt(s)) for value in (a, b)]
         return S.IfThenElse(condition, *cases)
-
-    def expr(self, e: Any) -> Any:
-        return e
 
 
 class _Chosen(Rewriter):

@@ -102,7 +102,7 @@ class Spreader:
         return body if keep is None else S.LetStmt(keep, s.condition, body)
 
     @recursive
-    def under(self, c: Any, s: Any) -> S.Stmt:
+    def under(self, c: Any, s: Any) -> Any:
         """`if c: s`, such that all threads reach the barriers in s."""
         if not self.synced(s):
             return S.IfThenElse(c, s)
@@ -110,21 +110,15 @@ class Spreader:
         if kind is S.SeqStmt:
             return self.parts(c, s)
         if kind is S.For:
-            if self.uniform.loop(s):
-                return _loop(s, self.under(c, s.body))
-            even = self.even_loop(s)
-            return _loop(even, self.under(c, even.body))
-        if kind is S.Allocate:
-            return S.Allocate(s.buffer, self.under(c, s.body), s.annotations)
-        if kind is S.AttrStmt:
-            return S.AttrStmt(s.node, s.attr_key, s.value, self.under(c, s.body))
-        if kind is S.LetStmt and is_pure(s.value) and not reads_memory(s.value):
-            return S.LetStmt(s.var, s.value, self.under(c, s.body))
+            even = s if self.uniform.loop(s) else self.even_loop(s)
+            return even.with_parts(body=self.under(c, even.body))
+        known = kind is S.LetStmt and is_pure(s.value) and not reads_memory(s.value)
+        if known or kind in (S.Allocate, S.AttrStmt):
+            return s.with_parts(body=self.under(c, s.body))
         if kind is S.IfThenElse:
             return self.nested(c, s)
         if is_barrier(s):
-            done: S.Stmt = s
-            return done
+            return s
         self.refuse(f"the condition {c}")
 
     def parts(self, c: Any, s: S.SeqStmt) -> S.Stmt:
@@ -177,7 +171,7 @@ class Spreader:
             self.refuse(what)
         inside = s.loop_var < s.min + s.extent
         body = self.under(inside, s.body)
-        new = S.For(s.loop_var, s.min, most.max_value, s.kind, body, None, s.annotations)
+        new = s.with_parts(extent=most.max_value, body=body, thread_binding=None)
         self.done[id(s)] = (s, new)
         return new
 
@@ -185,7 +179,3 @@ class Spreader:
 def reads_memory(e: Any) -> bool:
     """Whether an expression loads from any memory."""
     return any(type(x) is E.BufferLoad for x in nodes(e))
-
-
-def _loop(s: S.For, body: S.Stmt) -> S.Stmt:
-    return S.For(s.loop_var, s.min, s.extent, s.kind, body, s.thread_binding, s.annotations)

@@ -211,7 +211,7 @@ class _Sync(Recursive):
         own = self.accesses.of_values(s, tuple(self.guards))
         wait = bool(pending) and self.clash(pending, own)
         found = self.flow(s.body, own if wait else [*pending, *own])
-        stmt = s if found.stmt is s.body else _with_body(s, found.stmt)
+        stmt = s.with_parts(body=found.stmt)
         tail = [*own, *found.tail] if found.through else found.tail
         if wait:
             sync = self.barrier(pending, own)
@@ -255,7 +255,7 @@ class _Sync(Recursive):
         found = self.rounds(s.body, lambda a: a)
         if found.barrier:
             self.spreader.require_uniform(s.condition, "the condition of a while loop")
-        stmt = s if found.stmt is s.body else S.While(s.condition, found.stmt)
+        stmt = s.with_parts(body=found.stmt)
         return Flow(stmt, [*own, *found.head], [*own, *found.tail], True, found.barrier)
 
     def loop(self, s: S.For, pending: list[Access]) -> Flow:
@@ -277,7 +277,7 @@ class _Sync(Recursive):
             head = [self.moved(a, s, "first", s.min) for a in head]
             tail = [self.moved(a, s, "last", s.min + s.extent - last) for a in tail]
         through = found.through or extent is None or extent < 1
-        stmt = s.with_body(found.stmt)
+        stmt = s.with_parts(body=found.stmt)
         return Flow(stmt, [*own, *head], [*own, *tail], through, found.barrier)
 
     def runs(self, s: S.For) -> Any:
@@ -370,17 +370,6 @@ class _Sync(Recursive):
                 moved = a.at(self.putting(s, "earlier", other)).with_loop(other, low, extent)
             found = self.others[key] = (a, s, moved)
         return found[2]
-
-
-def _with_body(s: Any, body: S.Stmt) -> S.Stmt:
-    kind = type(s)
-    if kind is S.AttrStmt:
-        return S.AttrStmt(s.node, s.attr_key, s.value, body)
-    if kind is S.Allocate:
-        return S.Allocate(s.buffer, body, s.annotations)
-    if kind is S.LetStmt:
-        return S.LetStmt(s.var, s.value, body)
-    return S.AssertStmt(s.condition, s.message, body)
 
 
 def _joined(a: list[Access], b: list[Access]) -> list[Access]:

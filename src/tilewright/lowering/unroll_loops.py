@@ -66,7 +66,7 @@ class _Unroller(Rewriter):
         if size is not None and size * t.nbytes * t.lanes <= REGISTER_BYTES:
             self.small.add(s.buffer.data)
         body = self.stmt(s.body)
-        return s if body is s.body else S.Allocate(s.buffer, body, s.annotations)
+        return s.with_parts(body=body)
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:
@@ -120,7 +120,7 @@ class _Unroller(Rewriter):
             self.loops += 1
             if marked:
                 return S.For(s.loop_var, s.min, s.extent, S.ForKind.SERIAL, body)
-            return s.with_body(body)
+            return s.with_parts(body=body)
         assert extent is not None
         self.depth += 1
         small = self.steps * extent <= MAX_STEPS

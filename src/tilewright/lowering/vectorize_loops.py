@@ -74,7 +74,7 @@ class _Loops(Folder):
     def _for(self, s: S.For) -> Any:
         body = self.stmt(s.body)
         if s.kind != S.ForKind.VECTORIZED:
-            return s.with_body(body)
+            return s.with_parts(body=body)
         if self.options.disable_vectorize or _has_vectors(body):
             return _serial(s.loop_var, s.min, s.extent, body)
         extent = const_int(s.extent)
@@ -331,7 +331,7 @@ class VectorStmts(VectorExprs):
         if lanes_of(low) > 1 or lanes_of(extent) > 1:
             raise ScalarStatement
         body = self.stmt(s.body)
-        return S.For(s.loop_var, low, extent, s.kind, body, s.thread_binding, s.annotations)
+        return s.with_parts(min=low, extent=extent, body=body)
 
     @handles(S.While)
     def _while(self, s: S.While) -> Any:

@@ -297,9 +297,7 @@ class _Widener(BoundedRewriter):
         if self.running is not None:
             self.running[s.loop_var] = _interval(s.min, s.extent)
         body = self.stmt(s.body)
-        if var is s.loop_var and low is s.min and extent is s.extent and body is s.body:
-            return s
-        return S.For(var, low, extent, s.kind, body, s.thread_binding, s.annotations)
+        return s.with_parts(loop_var=var, min=low, extent=extent, body=body)
 
     @handles(S.LetStmt)
     def _let_stmt(self, s: S.LetStmt) -> Any:
@@ -308,9 +306,7 @@ class _Widener(BoundedRewriter):
         value = self.expr(s.value) if var is s.var else self.wide(s.value)
         self.analyzer.let(s.var, s.value)
         body = self.stmt(s.body)
-        if var is s.var and value is s.value and body is s.body:
-            return s
-        return S.LetStmt(var, value, body)
+        return s.with_parts(var=var, value=value, body=body)
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:
@@ -328,9 +324,7 @@ class _Widener(BoundedRewriter):
         value = s.value
         if too_many or self._retyped(value):
             value = self.wide(value) if too_many else self.expr(value)
-        if value is s.value and body is s.body:
-            return s
-        return S.AttrStmt(s.node, s.attr_key, value, body)
+        return s.with_parts(value=value, body=body)
 
 
 def _too_large(most: Any) -> E.StringImm:
