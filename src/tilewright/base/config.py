@@ -8,7 +8,7 @@ the context (contextvars), so a thread or task does not see another's.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -117,11 +117,20 @@ def scoped(**values: Any) -> Iterator[None]:
 
 def code_key() -> str:
     """Text of every option on which generated code depends and that is not at its default."""
-    parts = []
-    for option in options():
-        if option.code and (value := get(option.name)) != option.default:
-            parts.append(f"{option.name}={value!r}")
-    return ";".join(parts)
+    found = _changed(o for o in options() if o.code)
+    return ";".join(f"{name}={value!r}" for name, value in found.items())
+
+
+def changed_as_data(wanted: Iterable[Option] | None = None) -> dict[str, Any]:
+    """Options that are not at their default, of those that are wanted, by name; for JSON."""
+    found = _changed(options() if wanted is None else wanted)
+    plain = {name: list(v) if isinstance(v, tuple) else v for name, v in found.items()}
+    return {name: str(v) if isinstance(v, Path) else v for name, v in plain.items()}
+
+
+def _changed(wanted: Iterable[Option]) -> dict[str, Any]:
+    values = ((option, get(option.name)) for option in wanted)
+    return {option.name: value for option, value in values if value != option.default}
 
 
 def describe() -> str:

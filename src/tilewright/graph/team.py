@@ -10,7 +10,6 @@ from base64 import b64decode
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -117,7 +116,11 @@ class Team:
         self._start(count - len(self.threads))
 
     def _start(self, count: int) -> None:
-        self.about = {"op": "compile", "target": self.target.export(), "options": changed_options()}
+        self.about = {
+            "op": "compile",
+            "target": self.target.export(),
+            "options": config.changed_as_data(),
+        }
         for _ in range(count):
             thread = threading.Thread(target=self._help, name="compile", daemon=True)
             self.threads.append(thread)
@@ -246,14 +249,3 @@ def _is_python(path: str | None) -> bool:
     """Whether a program is an interpreter, rather than one that has Python within it."""
     name = os.path.basename(path or "").lower()
     return name.startswith(("python", "pypy")) and not getattr(sys, "frozen", False)
-
-
-def changed_options() -> Message:
-    """All options that are not at their defaults."""
-    found: dict[str, Any] = {}
-    for option in config.options():
-        value = config.get(option.name)
-        if value != option.default:
-            plain = list(value) if isinstance(value, tuple) else value
-            found[option.name] = str(plain) if isinstance(plain, Path) else plain
-    return found

@@ -133,11 +133,5 @@ def load_schedule(data: Mapping[str, Any]) -> tuple[list[Tensor], Schedule]:
 
 def options_as_data() -> dict[str, Any]:
     """The options that change code or its threads and are not at their default, for JSON."""
-    found: dict[str, Any] = {}
-    for option in config.options():
-        if option.code or option.name == "num_threads":
-            value = config.get(option.name)
-            if value != option.default:
-                plain = list(value) if isinstance(value, tuple) else value
-                found[option.name] = str(plain) if isinstance(plain, Path) else plain
-    return found
+    options = config.options()
+    return config.changed_as_data(o for o in options if o.code or o.name == "num_threads")

@@ -19,7 +19,7 @@ from ..base.collect import collecting_rarely
 from ..graph.helper import as_data, of_data
 from ..graph.kernel import cache_key, emit_kernel, lower_named
 from ..graph.passes.fuse import Group
-from ..graph.team import changed_options, helpers
+from ..graph.team import helpers
 from ..graph.tuned import Tuned
 from ..rt import cache as disk
 from ..rt.plan import symbol_of
@@ -69,7 +69,7 @@ class Share:
         rows = [(k, as_data(groups[k], tuned[k])) for k in range(own, len(groups))]
         request = {
             "target": target.export(),
-            "options": changed_options(),
+            "options": config.changed_as_data(),
             "kernels": [(k, data, keys[k]) for k, data in rows if data is not None],
         }
         given, self._result = (Path(self._folder.name, name) for name in ("request", "result"))
