@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from ..ir import Node, Value, constant, constant_sizes
 from ..limits import Budget, require, span
 from ..ops import OPS, infer
 from ..ops.spec import MOVED
-from ..sizes import Size, is_open, symbols_in
+from ..sizes import is_open, symbols_in
+from .node import Asked
 
 Array = np.ndarray[Any, Any]
 
@@ -116,8 +117,10 @@ def _keeps_recipe(op: str, inputs: Sequence[Value], dtype: str, attrs: Mapping[s
     return op == "dequantize" or (op == "transpose" and known) or (rounded and (known or not moved))
 
 
-class OnnxNode:
-    """One node of the file: inputs as values (None where left out), attributes as Python data."""
+class OnnxNode(Asked):
+    """One with its inputs as values (None where left out), attributes as Python data."""
+
+    fault = ImportModelError
 
     def __init__(
         self,
@@ -152,43 +155,6 @@ class OnnxNode:
             text = self.error(f"input {index} ({value.name}) must be a constant")
             raise NotKnownError(str(text), value)
         return value.data
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return self.attrs.get(name, default)
-
-    def numbers(
-        self, source: int | str, count: int | None = None, scalar: bool = False
-    ) -> list[Any] | None:
-        """A list of whole numbers (or sizes), `count` of them if given: an attribute by its name,
-        or an input that has to be known, by its index; `scalar`: one number does too, as
-        definitions of the standard have it. None where it is left out."""
-        data = self.get(source) if isinstance(source, str) else self.array(source)
-        if data is None:
-            return None
-        listed = np.asarray(data)
-        if scalar and listed.ndim == 0:
-            listed = listed.reshape(1)
-        if listed.ndim != 1 or (count is not None and listed.size != count):
-            what = source if isinstance(source, str) else f"input {source}"
-            wanted = "a list of numbers" if count is None else f"a list of {count}"
-            raise self.error(f"{what} must be {wanted}, got {listed.tolist()}")
-        return [n if isinstance(n, Size) else int(n) for n in listed]
-
-    def axis(self, axis: int, rank: int) -> int:
-        """A dimension of `rank`; negative ones count from behind."""
-        if not -rank <= axis < rank:
-            raise self.error(f"axis {axis} of {rank} dimensions")
-        return axis % rank
-
-    def axes(self, axes: Iterable[int], rank: int) -> list[int]:
-        """Dimensions of `rank`, each once."""
-        found = [self.axis(int(a), rank) for a in axes]
-        if len({*found}) != len(found):
-            raise self.error(f"axes {[int(a) for a in axes]} name a dimension of {rank} twice")
-        return found
-
-    def error(self, text: str) -> ImportModelError:
-        return ImportModelError(f"{self.kind} node {self.name!r}: {text}")
 
 
 Converter = Callable[[Builder, OnnxNode], Any]

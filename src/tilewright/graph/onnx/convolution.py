@@ -15,7 +15,6 @@ from .window import (
     Window,
     auto_pad_of,
     cropped,
-    of_plane,
     plane,
     steps_of,
     unplane,
@@ -34,26 +33,9 @@ def convolve(
     data, w = cropped(c, data, w)
     how = {} if sums is None else {"out_dtype": sums}
     if w.rank > 2:
-        return c(
-            "conv_nd",
-            data,
-            kernel,
-            strides=w.strides,
-            padding=w.padding,
-            dilation=w.dilation,
-            groups=groups,
-            **how,
-        )
-    out = c(
-        "conv2d",
-        plane(c, data, w.rank),
-        plane(c, kernel, w.rank),
-        strides=of_plane(w.strides, 1),
-        padding=(*of_plane(w.before, 0), *of_plane(w.after, 0)),
-        dilation=of_plane(w.dilation, 1),
-        groups=groups,
-        **how,
-    )
+        return c("conv_nd", data, kernel, **w.steps, groups=groups, **how)
+    data, kernel = plane(c, data, w.rank), plane(c, kernel, w.rank)
+    out = c("conv2d", data, kernel, **w.on_plane.steps, groups=groups, **how)
     return unplane(c, out, w.rank)
 
 
@@ -265,9 +247,7 @@ def deform_conv(b: Builder, node: OnnxNode) -> Value:
         offset,
         *([] if mask is None else [mask]),
         kernel=w.kernel,
-        strides=w.strides,
-        padding=w.before,
-        dilation=w.dilation,
+        **{**w.steps, "padding": w.before},
         offset_groups=parts,
     )
     columns = c.reshape(columns, (n * groups, per * taps, prod(size)))

@@ -8,7 +8,7 @@ from ..ir import Value
 from ..sizes import Size
 from .compose import Compose
 from .convert import Builder, Converter, OnnxNode
-from .window import Window, cropped, of_plane, plane, unplane, window_of
+from .window import Window, cropped, plane, unplane, window_of
 
 
 def _window(c: Compose, node: OnnxNode) -> tuple[Value, Window]:
@@ -32,32 +32,12 @@ def _window(c: Compose, node: OnnxNode) -> tuple[Value, Window]:
 
 def pooled(c: Compose, node: OnnxNode, kind: str) -> Value:
     data, w = _window(c, node)
-    ceil = bool(node.get("ceil_mode", 0))
-    counted = bool(node.get("count_include_pad", 0))
+    how = {name: bool(node.get(name, 0)) for name in ("ceil_mode", "count_include_pad")}
     if w.rank > 2 or kind == "lp":
-        return c(
-            "pool_nd",
-            data,
-            kernel=w.kernel,
-            strides=w.strides,
-            padding=w.padding,
-            dilation=w.dilation,
-            type=kind,
-            ceil_mode=ceil,
-            count_include_pad=counted,
-            p=float(node.get("p", 2)),
-        )
-    out = c(
-        "pool2d",
-        plane(c, data, w.rank),
-        kernel=of_plane(w.kernel, 1),
-        strides=of_plane(w.strides, 1),
-        padding=(*of_plane(w.before, 0), *of_plane(w.after, 0)),
-        dilation=of_plane(w.dilation, 1),
-        type=kind,
-        ceil_mode=ceil,
-        count_include_pad=counted,
-    )
+        p = float(node.get("p", 2))
+        return c("pool_nd", data, kernel=w.kernel, **w.steps, type=kind, **how, p=p)
+    wide, data = w.on_plane, plane(c, data, w.rank)
+    out = c("pool2d", data, kernel=wide.kernel, **wide.steps, type=kind, **how)
     return unplane(c, out, w.rank)
 
 
@@ -78,9 +58,7 @@ def max_pool(b: Builder, node: OnnxNode) -> list[Value | None]:
             "max_pool_index",
             data,
             kernel=w.kernel,
-            strides=w.strides,
-            padding=w.padding,
-            dilation=w.dilation,
+            **w.steps,
             ceil_mode=bool(node.get("ceil_mode", 0)),
             column_major=bool(node.get("storage_order", 0)),
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +27,19 @@ class Window:
     @property
     def padding(self) -> tuple[int, ...]:
         return (*self.before, *self.after)
+
+    @property
+    def steps(self) -> dict[str, tuple[int, ...]]:
+        """As attributes of operations."""
+        return {"strides": self.strides, "padding": self.padding, "dilation": self.dilation}
+
+    @property
+    def on_plane(self) -> Window:
+        """Of one dimension, the window over a plane of one row; others as they are."""
+        if self.rank > 1:
+            return self
+        row = {"kernel": 1, "strides": 1, "before": 0, "after": 0, "dilation": 1}
+        return Window(**{name: (n, *getattr(self, name)) for name, n in row.items()})
 
     @property
     def reach(self) -> tuple[int, ...]:
@@ -105,11 +117,6 @@ def cropped(c: Compose, data: Value, w: Window) -> tuple[Value, Window]:
 def plane(c: Compose, v: Value, rank: int) -> Value:
     """(N, C, W) as (N, C, 1, W); others as they are."""
     return c.reshape(v, (*v.shape[:2], 1, v.shape[2])) if rank == 1 else v
-
-
-def of_plane(numbers: Sequence[int], missing: int) -> tuple[int, ...]:
-    """Numbers of each dimension of a plane: of one dimension, the first has `missing`."""
-    return (missing, *numbers) if len(numbers) == 1 else tuple(numbers)
 
 
 def unplane(c: Compose, v: Value, rank: int) -> Value:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...base.dtype import parse
-from ...base.errors import ImportModelError
+from ...base.errors import TilewrightError
 from ..ir import Value
 from ..onnx.compose import Compose
 from ..onnx.convert import Builder, OnnxNode
@@ -61,7 +61,7 @@ class Call(Compose):
             return self.cast(self.integers(x), dtype)
         return self.number(x, dtype)
 
-    def error(self, text: str) -> ImportModelError:
+    def error(self, text: str) -> TilewrightError:
         return self.node.error(text)
 
     def onnx(

@@ -8,6 +8,7 @@ may share memory with inputs, and none is written to.
 
 from __future__ import annotations
 
+from ..node import HostFunction, HostNode
 from . import (
     cast,
     fill,
@@ -24,7 +25,6 @@ from . import (
     strings,
     training,
 )
-from .node import HostFunction, HostNode
 
 __all__ = ["HOST", "RANDOM", "HostFunction", "HostNode"]
 

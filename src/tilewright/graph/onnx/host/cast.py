@@ -8,8 +8,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ..node import HostFunction, HostNode
 from .common import Array, element_type, required
-from .node import HostFunction, HostNode
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|nan)\s*", re.I)
 _LIKE = tuple(

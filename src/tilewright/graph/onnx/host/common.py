@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ...limits import require
 from ..file import numbered_type
-from .node import HostNode
+from ..node import HostNode
 
 Array = np.ndarray[Any, Any]
 
@@ -21,36 +21,6 @@ def required(node: HostNode, index: int) -> Any:
     if found is None:
         raise node.error(f"input {index} is missing")
     return found
-
-
-def axis_of(node: HostNode, axis: int, rank: int) -> int:
-    """A dimension of `rank`; negative ones count from behind."""
-    if not -rank <= axis < rank:
-        raise node.error(f"axis {axis} of {rank} dimensions")
-    return int(axis) % rank
-
-
-def axes_of(node: HostNode, axes: Iterable[int], rank: int) -> list[int]:
-    """Dimensions of `rank`, each once."""
-    given = [int(a) for a in axes]
-    found = [axis_of(node, a, rank) for a in given]
-    if len({*found}) != len(found):
-        raise node.error(f"axes {given} name a dimension of {rank} twice")
-    return found
-
-
-def whole_numbers(node: HostNode, source: int | str, count: int | None = None) -> list[int] | None:
-    """A list of whole numbers, `count` of them if given: an attribute by its name, or an input by
-    its index. None where it is left out."""
-    data = node.get(source) if isinstance(source, str) else node.input(source)
-    if data is None:
-        return None
-    listed = np.asarray(data)
-    if listed.ndim != 1 or (count is not None and listed.size != count):
-        what = source if isinstance(source, str) else f"input {source}"
-        wanted = "a list of numbers" if count is None else f"a list of {count}"
-        raise node.error(f"{what} must be {wanted}, got {listed.tolist()}")
-    return [int(n) for n in listed]
 
 
 def one(node: HostNode, index: int, default: Any = None) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .common import Array, axes_of, check_room, one, required, whole_numbers, zero
-from .node import HostFunction, HostNode
+from ..node import HostFunction, HostNode
+from .common import Array, check_room, one, required, zero
 
 
 def _range(node: HostNode) -> list[Any]:
@@ -37,7 +37,7 @@ def _range(node: HostNode) -> list[Any]:
 
 
 def _constant_of_shape(node: HostNode) -> list[Any]:
-    shape = whole_numbers(node, 0)
+    shape = node.numbers(0)
     if shape is None:
         raise node.error("the shape is missing")
     value = np.asarray(node.get("value", np.zeros(1, np.float32)))
@@ -53,7 +53,7 @@ def _one_hot(node: HostNode) -> list[Any]:
     if values.shape != (2,) or depth < 1:
         raise node.error(f"depth {depth}, values of shape {list(values.shape)}")
     rank = indices.ndim + 1
-    (axis,) = axes_of(node, [node.get("axis", -1)], rank)
+    (axis,) = node.axes([node.get("axis", -1)], rank)
     check_room(node, (*indices.shape[:axis], depth, *indices.shape[axis:]), values.dtype)
     places = np.expand_dims(indices.astype(np.int64), axis)
     places = np.where(places < 0, places + depth, places)
@@ -65,12 +65,12 @@ def _pad(node: HostNode) -> list[Any]:
     x = required(node, 0)
     fill: Any
     if node.opset < 11:
-        pads = whole_numbers(node, "pads" if node.opset > 1 else "paddings", 2 * x.ndim)
+        pads = node.numbers("pads" if node.opset > 1 else "paddings", 2 * x.ndim)
         axes, fill = list(range(x.ndim)), node.get("value", 0.0)
     else:
-        found = whole_numbers(node, 3)
-        axes = list(range(x.ndim)) if found is None else axes_of(node, found, x.ndim)
-        pads = whole_numbers(node, 1, 2 * len(axes))
+        found = node.numbers(3)
+        axes = list(range(x.ndim)) if found is None else node.axes(found, x.ndim)
+        pads = node.numbers(1, 2 * len(axes))
         fill = one(node, 2, zero(x.dtype))
     if pads is None:
         raise node.error("the pads are missing")

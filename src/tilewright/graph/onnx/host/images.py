@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..node import HostFunction, HostNode
 from .common import Array, required
-from .node import HostFunction, HostNode
 
 _FORMATS = ("BMP", "JPEG", "JPEG2000", "TIFF", "PNG", "WEBP", "PPM")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .common import Array, axes_of, axis_of, check_room, required, whole_numbers
-from .node import HostFunction, HostNode
+from ..node import HostFunction, HostNode
+from .common import Array, check_room, required
 
 
 def _within(node: HostNode, indices: Array, extent: int | Array) -> Array:
@@ -22,7 +22,7 @@ def _within(node: HostNode, indices: Array, extent: int | Array) -> Array:
 
 def _gather(node: HostNode) -> list[Any]:
     x, indices = required(node, 0), required(node, 1)
-    axis = axis_of(node, node.get("axis", 0), x.ndim)
+    axis = node.axis(node.get("axis", 0), x.ndim)
     check_room(node, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)
     found = np.take(x, _within(node, indices, x.shape[axis]), axis)
     return [np.asarray(found, x.dtype)]  # of one element NumPy makes no array
@@ -30,7 +30,7 @@ def _gather(node: HostNode) -> list[Any]:
 
 def _gather_elements(node: HostNode) -> list[Any]:
     x, indices = required(node, 0), required(node, 1)
-    axis = axis_of(node, node.get("axis", 0), x.ndim)
+    axis = node.axis(node.get("axis", 0), x.ndim)
     return [np.asarray(x[_along(node, x, indices, axis)], x.dtype)]
 
 
@@ -91,7 +91,7 @@ def _put(node: HostNode, x: Array, places: tuple[Array, ...], updates: Array) ->
 
 def _scatter_elements(node: HostNode) -> list[Any]:
     x, indices, updates = (required(node, k) for k in range(3))
-    axis = axis_of(node, node.get("axis", 0), x.ndim)
+    axis = node.axis(node.get("axis", 0), x.ndim)
     if updates.shape != indices.shape:
         raise node.error(
             f"updates of shape {list(updates.shape)}, indices of shape {list(indices.shape)}"
@@ -113,9 +113,9 @@ def _scatter_nd(node: HostNode) -> list[Any]:
 def _slice(node: HostNode) -> list[Any]:
     x = required(node, 0)
     if node.opset < 10:
-        starts, ends, axes, steps = (whole_numbers(node, n) for n in ("starts", "ends", "axes", ""))
+        starts, ends, axes, steps = (node.numbers(n) for n in ("starts", "ends", "axes", ""))
     else:
-        starts, ends, axes, steps = (whole_numbers(node, k) for k in (1, 2, 3, 4))
+        starts, ends, axes, steps = (node.numbers(k) for k in (1, 2, 3, 4))
     if starts is None or ends is None:
         raise node.error("it has no starts or ends")
     axes = list(range(len(starts))) if axes is None else axes
@@ -123,7 +123,7 @@ def _slice(node: HostNode) -> list[Any]:
     if len({len(starts), len(ends), len(axes), len(steps)}) != 1 or 0 in steps:
         raise node.error(f"starts {starts}, ends {ends}, axes {axes}, steps {steps}")
     chosen = [slice(None)] * x.ndim
-    for axis, start, end, step in zip(axes_of(node, axes, x.ndim), starts, ends, steps):
+    for axis, start, end, step in zip(node.axes(axes, x.ndim), starts, ends, steps):
         chosen[axis] = _span(start, end, step, x.shape[axis])
     return [x[tuple(chosen)]]
 
@@ -147,7 +147,7 @@ def _compress(node: HostNode) -> list[Any]:
     axis = node.get("axis")
     if axis is None:
         x, axis = x.reshape(-1), 0
-    axis = axis_of(node, axis, x.ndim)
+    axis = node.axis(axis, x.ndim)
     return [np.compress(condition[: x.shape[axis]], x, axis)]
 
 
@@ -172,7 +172,7 @@ def _reverse_sequence(node: HostNode) -> list[Any]:
 
 def _tensor_scatter(node: HostNode) -> list[Any]:
     cache, update = required(node, 0), required(node, 1)
-    axis = axis_of(node, node.get("axis", -2), cache.ndim)
+    axis = node.axis(node.get("axis", -2), cache.ndim)
     batch, extent = cache.shape[0], cache.shape[axis]
     starts = node.input(2, np.zeros(batch, np.int64))
     wanted = (*cache.shape[:axis], update.shape[axis], *cache.shape[axis + 1 :])

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..node import HostFunction, HostNode
 from .common import Array, check_room, required
-from .node import HostFunction, HostNode
 
 _FLOAT = np.dtype(np.float32)
 

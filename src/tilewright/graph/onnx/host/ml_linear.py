@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..node import HostFunction, HostNode
 from .common import Array
 from .ml_scores import (
     class_labels,
@@ -18,7 +19,6 @@ from .ml_scores import (
     transformed,
     two_classes,
 )
-from .node import HostFunction, HostNode
 
 
 def _products(node: HostNode, x: Array, coefficients: Array) -> Array:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..node import HostNode
 from .common import Array, required
-from .node import HostNode
 
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ..node import HostFunction, HostNode
 from .common import Array
 from .ml_scores import class_labels, features, results, transform_of, transformed, two_classes
-from .node import HostFunction, HostNode
 
 _MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ",
           "BRANCH_MEMBER", "LEAF"]  # fmt: skip

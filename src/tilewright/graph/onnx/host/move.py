@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .common import Array, axes_of, axis_of, check_room, one, required, whole_numbers
-from .node import HostFunction, HostNode
+from ..node import HostFunction, HostNode
+from .common import Array, check_room, one, required
 
 
 def _identity(node: HostNode) -> list[Any]:
@@ -17,7 +17,7 @@ def _identity(node: HostNode) -> list[Any]:
 
 def _reshape(node: HostNode) -> list[Any]:
     x = required(node, 0)
-    wanted = whole_numbers(node, "shape" if node.opset < 5 else 1)
+    wanted = node.numbers("shape" if node.opset < 5 else 1)
     if wanted is None:
         raise node.error("the shape is missing")
     keep = not node.get("allowzero", 0)
@@ -37,20 +37,20 @@ def _reshape(node: HostNode) -> list[Any]:
 def _flatten(node: HostNode) -> list[Any]:
     x = required(node, 0)
     axis = node.get("axis", 1)
-    cut = x.ndim if axis == x.ndim else axis_of(node, axis, x.ndim)
+    cut = x.ndim if axis == x.ndim else node.axis(axis, x.ndim)
     return [x.reshape(prod(x.shape[:cut]), prod(x.shape[cut:]))]
 
 
 def _axes(node: HostNode) -> list[int] | None:
     """The axes of Squeeze and Unsqueeze: an attribute before operator set 13."""
-    return whole_numbers(node, "axes" if node.opset < 13 else 1)
+    return node.numbers("axes" if node.opset < 13 else 1)
 
 
 def _squeeze(node: HostNode) -> list[Any]:
     x = required(node, 0)
     given = _axes(node)
     axes = [k for k, n in enumerate(x.shape) if n == 1] if given is None else given
-    chosen = axes_of(node, axes, x.ndim)
+    chosen = node.axes(axes, x.ndim)
     if any(x.shape[a] != 1 for a in chosen):
         raise node.error(f"axes {axes} of shape {list(x.shape)} are not all of extent 1")
     return [x.reshape([n for k, n in enumerate(x.shape) if k not in chosen])]
@@ -62,7 +62,7 @@ def _unsqueeze(node: HostNode) -> list[Any]:
     if axes is None:
         raise node.error("the axes are missing")
     rank = x.ndim + len(axes)
-    chosen = axes_of(node, axes, rank)
+    chosen = node.axes(axes, rank)
     extents = iter(x.shape)
     return [x.reshape([1 if k in chosen else next(extents) for k in range(rank)])]
 
@@ -83,7 +83,7 @@ def _concat(node: HostNode) -> list[Any]:
 
 
 def concatenated(node: HostNode, arrays: list[Array], axis: int) -> Array:
-    axis = axis_of(node, axis, arrays[0].ndim)
+    axis = node.axis(axis, arrays[0].ndim)
     shapes = {x.shape[:axis] + x.shape[axis + 1 :] for x in arrays}
     if len(shapes) != 1 or len({x.ndim for x in arrays}) != 1:
         found = ", ".join(str(list(x.shape)) for x in arrays)
@@ -96,10 +96,10 @@ def concatenated(node: HostNode, arrays: list[Array], axis: int) -> Array:
 
 def _split(node: HostNode) -> list[Any]:
     x = required(node, 0)
-    axis = axis_of(node, node.get("axis", 0), x.ndim)
-    sizes = whole_numbers(node, "split" if 1 < node.opset < 13 else 1)
+    axis = node.axis(node.get("axis", 0), x.ndim)
+    sizes = node.numbers("split" if 1 < node.opset < 13 else 1)
     if sizes is None and node.opset == 1:
-        sizes = whole_numbers(node, "split")
+        sizes = node.numbers("split")
     extent = x.shape[axis]
     if sizes is None:
         count = node.get("num_outputs", len(node.outputs))
@@ -138,7 +138,7 @@ def _constant(node: HostNode) -> list[Any]:
 
 def _expand(node: HostNode) -> list[Any]:
     x = required(node, 0)
-    wanted = whole_numbers(node, 1)
+    wanted = node.numbers(1)
     if wanted is None:
         raise node.error("the shape is missing")
     try:
@@ -153,9 +153,9 @@ def _tile(node: HostNode) -> list[Any]:
     x = required(node, 0)
     if node.opset < 6:
         repeats = [1] * x.ndim
-        repeats[axis_of(node, int(one(node, 2, 0)), x.ndim)] = int(one(node, 1, 1))
+        repeats[node.axis(int(one(node, 2, 0)), x.ndim)] = int(one(node, 1, 1))
     else:
-        found = whole_numbers(node, 1, x.ndim)
+        found = node.numbers(1, x.ndim)
         if found is None:
             raise node.error("the repeats are missing")
         repeats = found

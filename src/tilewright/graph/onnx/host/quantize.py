@@ -8,16 +8,16 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ..node import HostFunction, HostNode
 from .cast import converted
-from .common import Array, axis_of, element_type, required
-from .node import HostFunction, HostNode
+from .common import Array, element_type, required
 
 
 def _along(node: HostNode, x: Array, p: Array) -> Array:
     """Scales or zero points, one for each element of `x`."""
     if p.size == 1 and p.ndim < 2:
         return p.reshape(())
-    axis = axis_of(node, node.get("axis", 1), x.ndim)
+    axis = node.axis(node.get("axis", 1), x.ndim)
     block = node.get("block_size", 0)
     if p.ndim == 1 and p.size == x.shape[axis]:
         return p.reshape([-1 if k == axis else 1 for k in range(x.ndim)])

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .common import Array, check_room, element_type, one, required, whole_numbers
-from .node import HostFunction, HostNode
+from ..node import HostFunction, HostNode
+from .common import Array, check_room, element_type, one, required
 
 _SHARED = np.random.default_rng()
 
@@ -27,7 +27,7 @@ def _type(node: HostNode, default: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _shape(node: HostNode) -> list[int]:
-    shape = whole_numbers(node, "shape")
+    shape = node.numbers("shape")
     if shape is None:
         raise node.error("the shape is missing")
     return shape

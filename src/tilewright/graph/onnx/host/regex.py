@@ -12,10 +12,12 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 from ....base.errors import TilewrightError
-from .node import HostNode
+from ..node import HostNode
 
 _POSIX = {
     "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "ascii": r"\x00-\x7f", "blank": r"\t ",
@@ -48,15 +50,21 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 @lru_cache(64)
 def _category(name: str) -> str:
     """The members of a Unicode category, as ranges of a class."""
+    ranges = _ranges(lambda c: unicodedata.category(c).startswith(name))
+    if not ranges or name != name[:1].upper() + name[1:].lower():
+        raise _PatternError(f"{name!r} is no category of Unicode; scripts are not supported")
+    return ranges
+
+
+def _ranges(wanted: Callable[[str], Any]) -> str:
+    """The characters that are wanted, as ranges of a class."""
     spans: list[list[int]] = []
     for code in range(sys.maxunicode + 1):
-        if unicodedata.category(chr(code)).startswith(name):
+        if wanted(chr(code)):
             if spans and spans[-1][1] == code - 1:
                 spans[-1][1] = code
             else:
                 spans.append([code, code])
-    if not spans or name != name[:1].upper() + name[1:].lower():
-        raise _PatternError(f"{name!r} is no category of Unicode; scripts are not supported")
     return "".join(f"\\U{a:08x}-\\U{b:08x}" for a, b in spans)
 
 
@@ -209,12 +217,4 @@ def _as_class(ranges: str, negated: bool, inside: bool) -> str:
 @lru_cache(64)
 def _others(ranges: str) -> str:
     """The ranges of all other characters."""
-    missing = re.compile(f"[^{ranges}]")
-    spans: list[list[int]] = []
-    for code in range(sys.maxunicode + 1):
-        if missing.match(chr(code)):
-            if spans and spans[-1][1] == code - 1:
-                spans[-1][1] = code
-            else:
-                spans.append([code, code])
-    return "".join(f"\\U{a:08x}-\\U{b:08x}" for a, b in spans)
+    return _ranges(re.compile(f"[^{ranges}]").match)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .common import axis_of, one, required
-from .node import HostFunction, HostNode
+from ..node import HostFunction, HostNode
+from .common import one, required
 from .suppress import non_max_suppression
 
 
@@ -21,7 +21,7 @@ def _non_zero(node: HostNode) -> list[Any]:
 def _unique(node: HostNode) -> list[Any]:
     x = required(node, 0)
     axis = node.get("axis")
-    axis = None if axis is None else axis_of(node, axis, x.ndim)
+    axis = None if axis is None else node.axis(axis, x.ndim)
     # strings by numbers in the same order: NumPy does not compare rows of objects
     keys = np.unique(x.reshape(-1), return_inverse=True)[1] if x.dtype == object else x.reshape(-1)
     rows = keys.reshape(x.shape) if axis is not None else keys.reshape(-1)
@@ -38,7 +38,7 @@ def _unique(node: HostNode) -> list[Any]:
 def _top_k(node: HostNode) -> list[Any]:
     x = required(node, 0)
     k = int(node.get("k", 0) if node.opset < 10 else one(node, 1, 0))
-    axis = axis_of(node, node.get("axis", -1), x.ndim)
+    axis = node.axis(node.get("axis", -1), x.ndim)
     if not 0 <= k <= x.shape[axis]:
         raise node.error(f"{k} of {x.shape[axis]} elements")
     if node.get("largest", 1):

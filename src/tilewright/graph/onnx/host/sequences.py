@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .common import Array, axis_of, one, required
+from ..node import HostFunction, HostNode
+from .common import Array, one, required
 from .move import concatenated
-from .node import HostFunction, HostNode
 
 
 def _sequence(node: HostNode) -> list[Any]:
@@ -70,7 +70,7 @@ def _length(node: HostNode) -> list[Any]:
 
 def _split_to_sequence(node: HostNode) -> list[Any]:
     x, split = required(node, 0), node.input(1)
-    axis = axis_of(node, node.get("axis", 0), x.ndim)
+    axis = node.axis(node.get("axis", 0), x.ndim)
     extent = x.shape[axis]
     if split is None:
         parts = [np.take(x, [k], axis) for k in range(extent)]
@@ -93,7 +93,7 @@ def _concat_from_sequence(node: HostNode) -> list[Any]:
     new = node.get("new_axis", 0)
     axis = node.get("axis", 0)
     if new:
-        axis = axis_of(node, axis, arrays[0].ndim + 1)
+        axis = node.axis(axis, arrays[0].ndim + 1)
         if len({x.shape for x in arrays}) != 1:
             found = ", ".join(str(list(x.shape)) for x in arrays)
             raise node.error(f"arrays of shapes {found} cannot be stacked")

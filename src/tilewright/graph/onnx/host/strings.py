@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..node import HostFunction, HostNode
 from .common import Array, check_room, required
 from .move import broadcastable
-from .node import HostFunction, HostNode
 from .regex import compiled
 
 

@@ -22,8 +22,8 @@ from ....tensor.compute import placeholder
 from ....tensor.extern import extern
 from ....topi.lines import variable
 from ....topi.sorting import rising
+from ..node import HostNode
 from .common import one, required
-from .node import HostNode
 
 _LANES = 16
 _SIDES = 5  # of what is kept of a box: its lower and its upper corner, its area

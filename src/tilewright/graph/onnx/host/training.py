@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ..node import HostFunction, HostNode
 from .common import Array, one
-from .node import HostFunction, HostNode
 
 
 def _groups(node: HostNode, count: int) -> list[list[Array]]:
