@@ -13,13 +13,15 @@ Names select kernels to fit and print errors of (on stderr); without names all a
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 
 import mpmath
 from mpmath import mp, mpf
 
 mp.dps = 50
+WIDTH = 100  # of lines
 Real = Callable[[mpf], mpf]
 
 
@@ -246,14 +248,27 @@ def constants() -> dict[str, tuple[mpf, int]]:
     }
 
 
-def parts_text(bits: int, value: mpf, count: int) -> list[str]:
-    """Lines of the tuple of numbers of `bits` bits that sum up to the value."""
+def parts(bits: int, value: mpf, count: int) -> list[mpf]:
+    """Numbers of `bits` bits that sum up to the value."""
     out = []
     for _ in range(count):
-        part = round_to(value, bits)
-        value -= part
-        out.append(f"            {float(part)!r},")
+        out.append(round_to(value, bits))
+        value -= out[-1]
     return out
+
+
+def numbers_text(kind: str, numbers: Sequence[mpf]) -> list[str]:
+    """Lines of a tuple of numbers of a type, as many in each as have room."""
+    text = ", ".join(repr(float(v)) for v in numbers)
+    start = f'        "{kind}": ('
+    if len(start) + len(text) + 2 <= WIDTH:
+        return [f"{start}{text}),"]
+    indent = " " * 12
+    return [
+        start,
+        *wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent),
+        "        ),",
+    ]
 
 
 def table_text() -> str:
@@ -275,19 +290,22 @@ def table_text() -> str:
                 continue
             values, error = fit(kernel, degree, bits)
             print(f"{name} {kind}: 2^{float(mp.log(error, 2)):.2f}", file=sys.stderr)
-            out.append(f'        "{kind}": (')
-            out += [f"            {float(v)!r}," for v in values]
-            out.append("        ),")
+            out += numbers_text(kind, values)
         out.append("    },")
-    out += ["}", "", "PARTS: dict[str, dict[str, tuple[float, ...]]] = {"]
+    out += ["}  # fmt: skip", "", "PARTS: dict[str, dict[str, tuple[float, ...]]] = {"]
     for name, (value, count) in constants().items():
         out.append(f'    "{name}": {{')
         for kind, bits in (("f32", 24), ("f64", 53)):
-            out += [f'        "{kind}": (', *parts_text(bits, value, count), "        ),"]
+            out += numbers_text(kind, parts(bits, value, count))
         out.append("    },")
     with mpmath.workdps(420):
         digits = f"{int(mp.floor(2 / mp.pi * mpf(2) ** 1280)):0320X}"
-    out += ["}", "", "# The first 1280 bits of 2 / pi after the point.", "TWO_OVER_PI = int("]
+    out += [
+        "}  # fmt: skip",
+        "",
+        "# The first 1280 bits of 2 / pi after the point.",
+        "TWO_OVER_PI = int(",
+    ]
     out += [f'    "{digits[i : i + 80]}"' for i in range(0, 320, 80)]
     out[-1] += ","
     out += ["    16,", ")", ""]
