@@ -187,10 +187,6 @@ def add_into(terms: dict[Atom, int], more: Mapping[Atom, int], k: int) -> None:
             terms.pop(a, None)
 
 
-def coefficient_gcd(terms: Mapping[Atom, int], start: int = 0) -> int:
-    return math.gcd(start, *terms.values())
-
-
 def floor_div(a: float, b: int) -> float:
     """a // b for b > 0, where `a` may be infinite."""
     return a if a in (INF, -INF) else a // b

@@ -186,8 +186,7 @@ class Population:
                 parallel[plan.ident] = parallel_loops(wanted, mine, plan, self.cores)
             vectors[plan.ident] = np.broadcast_to(vector, (len(rows),))
             if plan.unroll >= 0:
-                steps = np.array(plan.options, np.int64)
-                unroll[plan.ident] = steps[rows[:, plan.unroll]]
+                unroll[plan.ident] = plan.steps(rows)
             if plan.tile_loops:
                 unrolled[plan.ident] = unrolled_loops(plan, mine)
         batch = Batch(factors, parallel, vectors, unroll, unrolled)

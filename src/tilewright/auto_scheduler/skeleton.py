@@ -55,18 +55,22 @@ class StagePlan:
     by pragma."""
 
     ident: int
-    root: bool
-    limit: int
-    parallel: int
-    unroll: int
-    options: tuple[int, ...]
-    data_last: bool
-    tile_loops: tuple[int, ...]
-    heavy: bool
+    root: bool = False
+    limit: int = 0
+    parallel: int = -1
+    unroll: int = -1
+    options: tuple[int, ...] = ()
+    data_last: bool = False
+    tile_loops: tuple[int, ...] = ()
+    heavy: bool = False
     padded: bool = False
     borders: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
     row_sum: bool = False
     without: Mapping[str, int] = field(default_factory=dict)
+
+    def steps(self, rows: Matrix) -> Any:
+        """The limits for unrolling of candidates (a row: of one); 0 where there is no column."""
+        return np.array(self.options)[rows[..., self.unroll]] if self.unroll >= 0 else 0
 
     def keeps(self, pragma: str, row: Matrix) -> bool:
         """Whether a candidate has a pragma that the rules give the stage."""
@@ -154,9 +158,9 @@ class Skeleton:
                 made.append(("FU", place, tuple(range(p))))
             if p > 0:
                 made.append(("AN", place, 0, R.PARALLEL))
-        if plan.unroll >= 0 and plan.options[int(row[plan.unroll])] > 0:
+        step = plan.steps(row)
+        if step > 0:
             # last, since a loop that is fused with others leaves its pragmas behind
-            step = plan.options[int(row[plan.unroll])]
             made.append(("PR", place, 0, f"{R.UNROLL_PRAGMA}${step}"))
         if plan.padded and plan.keeps(SKIP_ZEROS, row):
             made.append(("PR", place, 0, SKIP_ZEROS))

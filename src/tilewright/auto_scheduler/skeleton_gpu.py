@@ -43,14 +43,9 @@ class GpuSkeleton:
         free = data_last and stage.attr(last).bind_thread is None
         return StagePlan(
             ident=stage.id,
-            root=False,
-            limit=0,
-            parallel=-1,
             unroll=unroll.column if unroll is not None else -1,
             options=unroll.values if unroll is not None else (),
             data_last=bool(free and self.vectors),
-            tile_loops=(),
-            heavy=False,
         )
 
     def close(self, row: Matrix) -> State:
@@ -63,7 +58,7 @@ class GpuSkeleton:
             if plan.data_last and vector_length(np.array(extents[plan.ident][-1])):
                 last = len(state.stage_at(place).leaf_iter_vars) - 1
                 apply_row(state, ("AN", place, last, R.VECTORIZE))
-            step = plan.options[int(row[plan.unroll])] if plan.unroll >= 0 else 0
+            step = plan.steps(row)
             if step > 0:
                 apply_row(state, ("PR", place, 0, f"{R.UNROLL_PRAGMA}${step}"))
         return state
@@ -77,8 +72,7 @@ class GpuSkeleton:
                 lanes = vector_length(mine[:, -1])
                 vector[plan.ident] = np.broadcast_to(lanes, (len(rows),))
             if plan.unroll >= 0:
-                steps = np.array(plan.options, np.int64)
-                unroll[plan.ident] = steps[rows[:, plan.unroll]]
+                unroll[plan.ident] = plan.steps(rows)
         factors = rows[:, : len(self.space.sketch.open)]
         return Batch(factors, vector=vector, unroll=unroll)
 

@@ -148,44 +148,49 @@ class Space:
     parallel_loops_of: Callable[[Choice, Matrix], tuple[Matrix, Matrix]]
 
     def __init__(self, sketch: State, number: int, policy: Any) -> None:
-        self.sketch = sketch
-        self.number = number
-        self.max_inner = int(policy.params["max_innermost_split_factor"])
+        self._begin(sketch, number, policy)
         self.vector_bytes = int(policy.hardware.vector_unit_bytes)
         self.groups = _groups(sketch, self.vector_bytes)
-        column = len(sketch.open)
-        self.locations: list[Choice] = []
         if not policy.params["disable_change_compute_location"]:
             for ident, options in flexible_stages(sketch):
-                self.locations.append(Choice(column, len(options), ident, "location", options))
-                column += 1
+                self._add(self.locations, len(options), ident, "location", options)
         self.places_of = Places(sketch, self.locations)
         flexible = {c.node for c in self.locations}
-        self.parallel: list[Choice] = []
-        self.levels: dict[int, list[Level | None]] = {}
-        self.unroll: list[Choice] = []
         for stage in sketch.live_stages:
             fixed = stage.id in flexible or stage.id in sketch.packed
             if is_parallel_root(sketch, stage) and not fixed:
                 count = parallel_limit(sketch, stage)
-                self.parallel.append(Choice(column, count + 1, stage.id, "parallel"))
+                self._add(self.parallel, count + 1, stage.id, "parallel")
                 self.levels[stage.id] = levels_of(self.groups, sketch.open, stage, count)
-                column += 1
-        options = tuple(policy.unroll_options)
-        for stage in sketch.live_stages:
-            if getattr(stage.op, "reduce_axis", ()):
-                self.unroll.append(Choice(column, len(options), stage.id, "unroll", options))
-                column += 1
+        self._add_unroll(policy)
         self.rule_pragmas = bool(policy.params["rule_pragmas"])
-        self.pragmas: list[Choice] = []
         for stage in sketch.live_stages:
             reduces = bool(getattr(stage.op, "reduce_axis", ()))
             for kind in pragmas_of(stage) if self.rule_pragmas and reduces else ():
-                self.pragmas.append(Choice(column, len(VALUES), stage.id, kind, VALUES))
-                column += 1
-        self.width = column
+                self._add(self.pragmas, len(VALUES), stage.id, kind, VALUES)
         self.palette = np.zeros((1, len(self.locations)), np.int64)
         self.draw_palette(PALETTE, np.random.default_rng(policy.seed))
+
+    def _begin(self, sketch: State, number: int, policy: Any) -> None:
+        """A space of open lengths alone."""
+        self.sketch, self.number, self.width = sketch, number, len(sketch.open)
+        self.max_inner = int(policy.params["max_innermost_split_factor"])
+        self.locations: list[Choice] = []
+        self.parallel: list[Choice] = []
+        self.unroll: list[Choice] = []
+        self.pragmas: list[Choice] = []
+        self.levels: dict[int, list[Level | None]] = {}
+
+    def _add(self, choices: list[Choice], *what: Any) -> None:
+        """A column more."""
+        choices.append(Choice(self.width, *what))
+        self.width += 1
+
+    def _add_unroll(self, policy: Any) -> None:
+        options = tuple(policy.unroll_options)
+        for stage in self.sketch.live_stages:
+            if getattr(stage.op, "reduce_axis", ()):
+                self._add(self.unroll, len(options), stage.id, "unroll", options)
 
     def draw_palette(self, count: int, rng: np.random.Generator) -> None:
         """Choose the combinations of places that are searched: all, or `count` where there are

@@ -14,7 +14,7 @@ import numpy as np
 from ..schedule.state import SCOPE
 from .bind_threads import THREAD_LEVEL, Bound, Tiled, bind_threads
 from .features import Skeleton as Nest
-from .space import Choice, Flags, Group, Matrix, Space, factorizations
+from .space import Flags, Group, Matrix, Space, factorizations
 from .state import State
 
 REGISTERS = 255 * 4  # bytes of a thread's registers; more goes to slow memory
@@ -30,24 +30,11 @@ class GpuSpace(Space):
     def __init__(self, sketch: State, number: int, policy: Any) -> None:
         self.hardware = policy.hardware
         self.bound = bind_threads(sketch, policy.hardware)
-        self.sketch = self.bound.state
-        self.number = number
-        self.max_inner = int(policy.params["max_innermost_split_factor"])
+        self._begin(self.bound.state, number, policy)
         self.nest = Nest(self.sketch)
         self.column = {(f.row, f.level): n for n, f in enumerate(self.sketch.open)}
         self.groups = _groups(self.bound)
-        self.locations: list[Choice] = []
-        self.parallel: list[Choice] = []
-        self.levels = {}
-        self.pragmas: list[Choice] = []
-        self.unroll: list[Choice] = []
-        column = len(self.sketch.open)
-        options = tuple(policy.unroll_options)
-        for stage in self.sketch.live_stages:
-            if getattr(stage.op, "reduce_axis", ()):
-                self.unroll.append(Choice(column, len(options), stage.id, "unroll", options))
-                column += 1
-        self.width = column
+        self._add_unroll(policy)
         self.palette = np.zeros((1, 0), np.int64)
         self.limits = Limits(self)
         self.tables = [self._table(g) for g in self.groups]

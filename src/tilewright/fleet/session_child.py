@@ -40,11 +40,10 @@ from typing import Any
 
 import numpy as np
 
-from ..base import config
 from ..base.dtype import parse
 from ..base.errors import ArgumentError, InternalError, TilewrightError, UsageError
 from ..measure.protocol import Message
-from ..measure.serve import limit_memory, serve
+from ..measure.serve import prepare, serve
 from ..rt.array import NDArray, borrow, compact_strides, empty
 from ..rt.device import Device, device
 from ..rt.device_array import DeviceArray
@@ -139,12 +138,6 @@ def _require_inside(
     high = offset + sum(s for s in steps if s > 0) + item
     if low < 0 or high > size:
         raise ArgumentError(f"an array of bytes {low} to {high} is not in a memory of {size}")
-
-
-def _set(hands: Hands, request: Message) -> Message:
-    config.set_option("cache", False)
-    limit_memory(int(request.get("memory", 0)))
-    return {}
 
 
 def _begin(hands: Hands, request: Message) -> Message:
@@ -253,7 +246,8 @@ def _where(request: Message) -> Device:
 
 
 _HANDLERS: dict[str, Callable[[Hands, Message], Message]] = {
-    "set": _set, "begin": _begin, "put": _put, "get": _get, "remove": _remove, "list": _list,
+    "set": lambda hands, request: prepare(request),
+    "begin": _begin, "put": _put, "get": _get, "remove": _remove, "list": _list,
     "device": _device, "alloc": _alloc, "write": _write, "read": _read, "copy": _copy,
     "sync": _sync, "load": _load, "link": _link, "find": _find, "call": _call, "time": _time,
 }  # fmt: skip

@@ -131,17 +131,29 @@ def _xor(st: State, bits: Any, width: Any) -> tuple[Array, Array]:
     return np.where(from_ < own - own % width + width, from_, own), own
 
 
+def _found(code: Any, e: E.Call, source: Source) -> Fn:
+    """For each lane, which of its warp it reads, which that is of all that run together, and
+    whether there is none."""
+    lane = code.value(e.args[2])
+    width = code.value(e.args[3]) if len(e.args) > 3 else lambda st: st.geometry.warp_size
+
+    def run(st: State) -> Any:
+        where, own = source(st, np.asarray(lane(st), np.int64), np.asarray(width(st), np.int64))
+        where = np.broadcast_to(where, (st.lanes,))
+        outside = (st.thread_in - own + where) >= st.geometry.threads
+        return where, st.lane - own + where, outside
+
+    return run
+
+
 def _taken(source: Source) -> Callable[[Any, E.Call], Fn]:
     """The lane, of all that run together, that each lane reads; its own if there is none."""
 
     def make(code: Any, e: E.Call) -> Fn:
-        lane = code.value(e.args[2])
-        width = code.value(e.args[3]) if len(e.args) > 3 else lambda st: st.geometry.warp_size
+        found = _found(code, e, source)
 
         def run(st: State) -> Any:
-            where, own = source(st, np.asarray(lane(st), np.int64), np.asarray(width(st), np.int64))
-            from_ = st.lane - own + where
-            outside = (st.thread_in - own + where) >= st.geometry.threads
+            _, from_, outside = found(st)
             return np.where(outside, st.lane, from_)
 
         return run
@@ -153,17 +165,14 @@ def _shuffle(source: Source) -> Callable[[Any, E.Call], Fn]:
     """A shuffle: (mask, value, lane or offset, width, warp size)."""
 
     def make(code: Any, e: E.Call) -> Fn:
-        mask, value, lane = [code.value(a) for a in e.args[:3]]
-        width = code.value(e.args[3]) if len(e.args) > 3 else lambda st: st.geometry.warp_size
+        mask, value = (code.value(a) for a in e.args[:2])
+        found = _found(code, e, source)
         key = id(e)
         code.keep.append(e)
 
         def run(st: State) -> Any:
             bits, v = mask(st), value(st)
-            where, own = source(st, np.asarray(lane(st), np.int64), np.asarray(width(st), np.int64))
-            where = np.broadcast_to(where, (st.lanes,))
-            from_ = st.lane - own + where
-            outside = (st.thread_in - own + where) >= st.geometry.threads
+            where, from_, outside = found(st)
             if outside.any():
                 from_ = np.where(outside, st.lane, from_)
             if not st.quiet:

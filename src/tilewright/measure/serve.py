@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from ..base import config
 from . import protocol
 from .protocol import Message
 
@@ -40,7 +41,15 @@ def serve(answer: Callable[[Message], Message]) -> int:
     return 0
 
 
-def limit_memory(size: int) -> None:
+def prepare(request: Message) -> Message:
+    """Answer "set": as much memory as it says, and no compile cache, out of which thousands of
+    candidates would push what is worth keeping."""
+    config.set_option("cache", False)
+    _limit_memory(int(request.get("memory", 0)))
+    return {}
+
+
+def _limit_memory(size: int) -> None:
     """Let this process fail before the machine runs out of memory, or else be the first to go.
 
     The limit is on data, not on addresses, of which drivers of devices reserve far more than the

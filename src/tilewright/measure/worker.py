@@ -30,7 +30,7 @@ from ..rt.module import Module
 from .program import Unfit, as_archive, construct
 from .protocol import Message
 from .result import MeasureErrorNo as No
-from .serve import limit_memory, serve
+from .serve import prepare, serve
 from .timing import Bench, Wrong
 
 _LOST = 3  # the exit status of a worker whose device answers no more
@@ -79,13 +79,6 @@ class Worker:
             reply.update(error=int(No.UNKNOWN_ERROR), message=f"{type(error).__name__}: {error}")
         reply["seconds"] = time.perf_counter() - start
         return reply
-
-
-def _set(worker: Worker, request: Message) -> Message:
-    # thousands of candidates would push out of the compile cache what is worth keeping
-    config.set_option("cache", False)
-    limit_memory(int(request.get("memory", 0)))
-    return {}
 
 
 def _build(worker: Worker, request: Message) -> Message:
@@ -152,7 +145,7 @@ def _drop(worker: Worker, request: Message) -> Message:
 
 
 _HANDLERS: dict[str, Callable[[Worker, Message], Message]] = {
-    "set": _set,
+    "set": lambda worker, request: prepare(request),
     "build": _build,
     "pack": _pack,
     "run": _run,

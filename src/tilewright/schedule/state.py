@@ -19,7 +19,6 @@ from ..tensor.op import (
     ComputeOp,
     ExternOp,
     Operation,
-    PlaceholderOp,
     ScanOp,
     domain,
     replace_inputs,
@@ -381,11 +380,7 @@ def ops_between(
     return found
 
 
-def is_computed(op: Operation) -> bool:
-    return not isinstance(op, PlaceholderOp)
-
-
 __all__ = [
     "AxisAttrs", "ComputeOp", "ExternOp", "Illegal", "ScanOp", "ScheduleState", "StageState",
-    "groups_around", "is_computed", "ops_between", "post_order",
+    "groups_around", "ops_between", "post_order",
 ]  # fmt: skip

@@ -18,7 +18,6 @@ from ..loopir.buffer import Buffer
 from ..loopir.call_names import DTYPE_FIRST
 from ..loopir.operators import ExprOps
 from .buffers import elements
-from .build import Frame
 from .meta import meta_var
 from .source import Source, told
 from .statements import Let
@@ -337,13 +336,6 @@ def _with_dtype(function: Any, args: list[Any], named: dict[str, Any]) -> tuple[
         if "dtype" not in parameters:
             return args, {k: v for k, v in named.items() if k != "dtype"}
     return args, named
-
-
-def frame_of(value: Any) -> Frame:
-    """A value that `with` or `for` can enter; UsageError for any other."""
-    if not isinstance(value, Frame):
-        raise UsageError(f"expected a statement such as T.serial(...), got {value!r}")
-    return value
 
 
 Evaluator.table.update(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...loopir.iter import IterVar
 from ..state import State
-from .rule import Condition, Results, SketchRule, choose
+from .rule import Condition, Results, SketchRule, choose, fused_reduction
 
 
 class AddRfactor(SketchRule):
@@ -26,16 +25,13 @@ class AddRfactor(SketchRule):
         results: Results = []
         for part in (0, 1):
             new = state.copy()
-            iters = new[stage_id].iters
-            data = [i for i in iters if i.axis.iter_type == IterVar.DataPar]
-            reduce = [i for i in iters if i.axis.iter_type == IterVar.CommReduce]
-            fused = new.fuse(stage_id, reduce) if len(reduce) > 1 else reduce[0]
+            data, fused = fused_reduction(new, stage_id)
             parts = new.split(stage_id, fused, [None])
-            new.rfactor(stage_id, parts[part], len(data))
+            new.rfactor(stage_id, parts[part], data)
             if part == 1:
                 # the new data loop innermost, to be vectorised
                 loops = list(range(len(new[stage_id].iters)))
-                loops.append(loops.pop(len(data)))
+                loops.append(loops.pop(data))
                 new.reorder(stage_id, loops)
             results.append((new, stage_id - 1))
         return results

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...loopir.iter import IterVar
 from ...schedule.relations import Split
 from ...schedule.state import GROUP_ROOT, SCOPE, StageState
 from ..access import has_cross_thread_reduction
 from ..state import State
-from .rule import Condition, Results, SketchRule, choose
+from .rule import Condition, Results, SketchRule, choose, fused_reduction
 
 
 class CrossThreadReduction(SketchRule):
@@ -33,8 +32,7 @@ class CrossThreadReduction(SketchRule):
 
     def apply(self, policy: Any, state: State, stage_id: int) -> Results:
         new = state.copy()
-        reduces = [i for i in new[stage_id].iters if i.axis.iter_type == IterVar.CommReduce]
-        fused = new.fuse(stage_id, reduces) if len(reduces) > 1 else reduces[0]
+        _, fused = fused_reduction(new, stage_id)
         target = _common_root(new, stage_id)
         common = 0
         if target is not None:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from enum import IntEnum
 from typing import Any
 
+from ...loopir.iter import IterVar
 from ..state import State
 
 Results = list[tuple[State, int]]
@@ -40,3 +41,11 @@ class SketchRule(ABC):
 
 def choose(condition: bool, then: Condition = Condition.APPLY_AND_SKIP_REST) -> Condition:
     return then if condition else Condition.PASS
+
+
+def fused_reduction(state: State, stage_id: int) -> tuple[int, Any]:
+    """How many data loops a stage has, and its reduction loops as one."""
+    iters = state[stage_id].iters
+    data = sum(i.axis.iter_type == IterVar.DataPar for i in iters)
+    reduces = [i for i in iters if i.axis.iter_type == IterVar.CommReduce]
+    return data, state.fuse(stage_id, reduces) if len(reduces) > 1 else reduces[0]

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...loopir.iter import IterVar
 from ..state import State
-from .rule import Condition, Results, SketchRule, choose
+from .rule import Condition, Results, SketchRule, choose, fused_reduction
 
 MIN_LENGTH = 2048
 
@@ -35,16 +34,13 @@ class SplitReduction(SketchRule):
 
     def apply(self, policy: Any, state: State, stage_id: int) -> Results:
         new = state.copy()
-        iters = new[stage_id].iters
-        data = [i for i in iters if i.axis.iter_type == IterVar.DataPar]
-        reduce = [i for i in iters if i.axis.iter_type == IterVar.CommReduce]
-        fused = new.fuse(stage_id, reduce) if len(reduce) > 1 else reduce[0]
+        data, fused = fused_reduction(new, stage_id)
         parts = new.split(stage_id, fused, [None, None])
-        new.rfactor(stage_id, parts[0], len(data))
+        new.rfactor(stage_id, parts[0], data)
         pieces = new[stage_id].iters
-        new.rfactor(stage_id, pieces[-1], len(data) + 1)
+        new.rfactor(stage_id, pieces[-1], data + 1)
         loops = list(range(len(new[stage_id].iters)))
-        loops.append(loops.pop(len(data) + 1))
+        loops.append(loops.pop(data + 1))
         new.reorder(stage_id, loops)
-        new.compute_at(stage_id, stage_id + 1, len(data))
+        new.compute_at(stage_id, stage_id + 1, data)
         return [(new, stage_id - 1)]

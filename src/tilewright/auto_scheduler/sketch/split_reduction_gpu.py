@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...loopir.iter import IterVar
 from ..state import State
 from .cross_thread_reduction import CrossThreadReduction
-from .rule import Condition, Results, SketchRule, choose
+from .rule import Condition, Results, SketchRule, choose, fused_reduction
 
 MIN_LENGTH = 8192
 MOST_RESULTS = 64
@@ -40,12 +39,9 @@ class SplitReductionGPU(SketchRule):
 
     def apply(self, policy: Any, state: State, stage_id: int) -> Results:
         new = state.copy()
-        iters = new[stage_id].iters
-        data = [i for i in iters if i.axis.iter_type == IterVar.DataPar]
-        reduces = [i for i in iters if i.axis.iter_type == IterVar.CommReduce]
-        fused = new.fuse(stage_id, reduces) if len(reduces) > 1 else reduces[0]
+        data, fused = fused_reduction(new, stage_id)
         parts = new.split(stage_id, fused, [None], inner_to_outer=False)
-        new.rfactor(stage_id, parts[0], len(data))
+        new.rfactor(stage_id, parts[0], data)
         ((new, _),) = self.cross.apply(policy, new, stage_id + 1)
         ((new, _),) = self.cross.apply(policy, new, stage_id)
         return [(new, stage_id - 1)]

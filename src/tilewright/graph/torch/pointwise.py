@@ -28,10 +28,6 @@ def _is_float(x: Value) -> bool:
     return bool(parse(x.dtype).is_float)
 
 
-def _is_bool(x: Any) -> bool:
-    return isinstance(x, Value) and x.dtype == "bool"
-
-
 def _scaled(op: str) -> Converter:
     """x + alpha y, or x - alpha y; conditions are joined by "or"."""
 

@@ -187,9 +187,3 @@ def tensorize(stage: StageState, var: IterVar, tensor_intrin: Any) -> None:
         )
     old = stage.attr(var)
     stage.attrs[var] = old.with_(iter_type=IterVar.Tensorized, tensor_intrin=tensor_intrin)
-
-
-def is_trivial(axis: IterVar) -> bool:
-    return (
-        axis.dom is not None and isinstance(axis.dom.extent, IntImm) and axis.dom.extent.value == 1
-    )
