@@ -15,7 +15,8 @@ from tests.graph.ort import reference
 from tilewright.base.errors import ArgumentError, TilewrightError
 from tilewright.driver.c_library import write_library
 from tilewright.graph.open import OpenExecutable
-from tilewright.graph.sizes import Symbols, broadcast_shapes, same
+from tilewright.graph.shapes import broadcast_shapes
+from tilewright.graph.sizes import Symbols, same
 from tilewright.rt.network import load_network
 from tilewright.rt.places import places_of
 from tilewright.rt.signature import dim_value

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import TilewrightError
-from ..topi.algorithms import Algorithm
+from ..topi.algorithms import Algorithm, best_algorithm
 from ..topi.schedules.decisions import NotOffered, Value
+from .hardware import CPUS
 from .rows import DECISION_STEP, Row, decisions_of
 from .state import State
 from .transform import LayoutRewriteOption, as_laid_out
@@ -47,8 +48,7 @@ class Family:
 
     def __init__(self, task: Any, algorithm: Algorithm | None) -> None:
         self.task, self.algorithm = task, algorithm
-        option = task.layout_rewrite_option
-        self.ahead = option == LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED
+        self.ahead = laid_ahead(task)
         self.options: dict[str, list[Value]] = {}
         self.plain: Answers = {}
         self._asked: dict[frozenset[tuple[str, Value]], Options] = {}
@@ -118,6 +118,11 @@ class Family:
         return answers
 
 
+def laid_ahead(task: Any) -> bool:
+    """Whether constants of a task lie as its kernel wants them, before it runs."""
+    return bool(task.layout_rewrite_option == LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED)
+
+
 class Library:
     """All families of a task, and what was measured of them."""
 
@@ -140,6 +145,17 @@ class Library:
         except TilewrightError as problem:
             _log.info("%s has no default schedule: %s", self.task, problem)
             return None
+
+    def defaults(self) -> list[State]:
+        """The schedules that decide by themselves: by another algorithm than the one written, where
+        it may do and should be faster, and as it is written."""
+        algorithm = None
+        if self.task.target.kind.name in CPUS:
+            dag = self.task.compute_dag
+            constants = [op.output(0) for op in dag.layout_free] if laid_ahead(self.task) else []
+            algorithm = best_algorithm(dag.ops, self.algorithm_error, constants)
+        ways = [None] if algorithm is None else [algorithm, None]
+        return [s for s in map(self.default, ways) if s is not None]
 
     def due(self, count: int) -> list[State]:
         """The default schedules that are not measured yet, nor being measured, up to `count`."""

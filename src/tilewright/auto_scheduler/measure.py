@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..base.closing import Closing
 from ..base.errors import TilewrightError
 from ..measure.protocol import Message
 from ..measure.result import MeasureErrorNo, Measurement, not_described
@@ -55,7 +56,7 @@ class _Candidate:
     result: MeasureResult | None = None
 
 
-class ProgramMeasurer:
+class ProgramMeasurer(Closing):
     """Measures batches of candidates in workers that it keeps; a context manager that ends them.
 
     `callbacks`: MeasureCallbacks, told of each measurement before the next begins. `verbose`: 2
@@ -92,12 +93,6 @@ class ProgramMeasurer:
         self.best_state: dict[str, Any] = {}
         self.best_ct: dict[str, int] = {}
         self._best: dict[str, Measurement] = {}
-
-    def __enter__(self) -> ProgramMeasurer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the workers."""

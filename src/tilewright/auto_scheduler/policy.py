@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import ScheduleError, TilewrightError
-from ..topi.algorithms import best_algorithm
 from .confirm import confirmations, in_turns
 from .cost_model import CostModel, PythonBasedModel, RandomModel, cost_of
 from .evolve import Evolution, Scores, evolve, unique
 from .fastest import Fastest
 from .features import features_of
 from .hardware import CPUS
-from .library import Library
+from .library import Library, laid_ahead
 from .measure import MeasureInput
 from .params import DEFAULTS, TVMS, checked
 from .population import Candidate, Estimate, Population, Scorer
@@ -37,7 +36,7 @@ from .sketch.rule import SketchRule
 from .space import Matrix, Space
 from .space_gpu import GpuSpace
 from .state import State
-from .transform import LayoutRewriteOption, as_laid_out
+from .transform import as_laid_out
 
 _log = logging.getLogger("tilewright.auto_scheduler")
 MIN_PALETTE, MAX_SKELETONS = 4, 96
@@ -46,7 +45,7 @@ GPU_UNROLL = (0, 16, 64, 512, 1024)
 GPU_UNROLL_WEIGHT = 0.10
 EVENLY, SHARPNESS = 0.5, 4.0
 EXACT = "exact"  # enough, of what was measured
-_CHANCE = RandomModel()
+_CHANCE = RandomModel()  # one of the policy's own: the same search for the same seed
 
 
 class SketchPolicy(SearchPolicy):
@@ -81,9 +80,8 @@ class SketchPolicy(SearchPolicy):
                 f"program_cost_model is a RandomModel or an XGBModel, got {program_cost_model!r}"
             )
         self.is_gpu = task.target.kind.name not in CPUS
-        if program_cost_model is _CHANCE:  # one of its own: the same search for the same seed
-            program_cost_model = RandomModel()
-        self.model: CostModel = program_cost_model or default_model(self.seed, self.is_gpu)
+        own = RandomModel() if program_cost_model is _CHANCE else program_cost_model
+        self.model: CostModel = own or default_model(self.seed, self.is_gpu)
         self.model.connect(task, self._featurise)
         self.is_mali = "mali" in task.target.keys
         self.hardware = task.hardware_params
@@ -321,7 +319,7 @@ class SketchPolicy(SearchPolicy):
     def confirm(self, measurer: Any, count: int) -> int:
         """Measure the leaders again, in turns with the library's own schedules, with at most
         `count` measurements; says how many were made."""
-        defaults = self._defaults() if self.params["default_schedule_first"] else []
+        defaults = self.library.defaults() if self.params["default_schedule_first"] else []
         chosen = in_turns(self._fastest.leaders(EXACT), defaults, count)
         inputs = [MeasureInput(self.task, state) for state in chosen]
         if not inputs:
@@ -366,7 +364,7 @@ class SketchPolicy(SearchPolicy):
         candidate = state.candidate
         if candidate is not None:
             return self.population.features(candidate.sketch, candidate.row[None, :])[0]
-        if self.task.layout_rewrite_option == LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED:
+        if laid_ahead(self.task):
             state = as_laid_out(state)
         try:
             return features_of(state)
@@ -443,22 +441,10 @@ class SketchPolicy(SearchPolicy):
         the program that the model likes best. On GPUs a rough estimate takes the model's place, and
         on Mali, where sketches have all that the library's schedules have, it comes first."""
         wanted = self.params["default_schedule_first"] and not self.library.costs
-        defaults = self._defaults() if wanted and not self.is_mali else []
+        defaults = self.library.defaults() if wanted and not self.is_mali else []
         if defaults or not self.params["sketches"]:
             return defaults[0] if defaults else self.library.default()
         trained = getattr(self.model, "trained", False)
         scorer = Estimate(self.population) if self.is_gpu and not trained else None
         found = self._evolve(self._start(), 1, scorer)
         return self.state_of(found[0]) if found else None
-
-    def _defaults(self) -> list[State]:
-        """The operator library's schedules: by another algorithm than the one written, where it may
-        do and should be faster, and as it is written."""
-        algorithm = None
-        if not self.is_gpu:
-            dag, option = self.task.compute_dag, self.task.layout_rewrite_option
-            ahead = option == LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED
-            constants = [op.output(0) for op in dag.layout_free] if ahead else []
-            algorithm = best_algorithm(dag.ops, self.algorithm_error, constants)
-        ways = [None] if algorithm is None else [algorithm, None]
-        return [s for s in map(self.library.default, ways) if s is not None]

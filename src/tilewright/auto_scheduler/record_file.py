@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ..base.closing import Closing
 from ..base.errors import TargetError, TilewrightError
 from ..base.files import open_file
 from ..measure.places import Url, is_store, place_of, shown
@@ -45,7 +46,7 @@ def holds_lines(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-class Writer:
+class Writer(Closing):
     """Adds records to a file or database, each on disk when `add` returns. Several processes may
     write at a time. `count`: how many were added."""
 
@@ -84,12 +85,6 @@ class Writer:
         if self._store is not None:
             self._store.close()
             self._store = None
-
-    def __enter__(self) -> Writer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def write_all(path: str | os.PathLike[str], records: Iterable[Record]) -> int:

@@ -10,30 +10,11 @@ from ..base.errors import TilewrightError
 from ..measure.progress import Progress
 from ..schedule.api import Schedule
 from ..tensor.tensor import Tensor
-from .cost_model import RandomModel, XGBModel
 from .measure import MeasureCallback, ProgramMeasurer, resolve_builder, resolve_runner
-from .policy import SketchPolicy
+from .named_policies import make_policy
 from .reachable import require_measurable
 from .state import State
 from .transform import apply_state
-
-
-def make_policy(
-    task: Any, given: Any, verbose: int, adaptive_training: bool = False, **more: Any
-) -> Any:
-    """A policy from what users give: None or "default", or a policy."""
-    if given is None or given in ("default", "sketch.xgb"):
-        made = SketchPolicy(task, None, verbose=verbose, **more)
-        if isinstance(made.model, XGBModel):
-            made.model.adaptive_training = adaptive_training
-        return made
-    if given == "sketch.random":
-        return SketchPolicy(task, RandomModel(), verbose=verbose, **more)
-    if not hasattr(given, "search"):
-        raise TilewrightError(
-            f'search_policy is "default", "sketch.random" or a SketchPolicy, got {given!r}'
-        )
-    return given
 
 
 class _LastError(MeasureCallback):

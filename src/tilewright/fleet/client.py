@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from ..base.closing import Closing
 from .facts import Facts, FleetError, device_resource, of_scheduler, other_version
 from .tls import require_address, security_for
 
@@ -22,7 +23,7 @@ _HARMLESS = r"(?s)\s*Mismatched versions found(?!.*\| (?:dask|distributed|msgpac
 NumPy are its own, and only bytes of JSON come to it."""
 
 
-class Fleet:
+class Fleet(Closing):
     """A connection to a fleet's scheduler; a context manager that closes it.
 
     `address`: tls://HOST:PORT, or tcp://HOST:PORT on this machine. `folder`: with the fleet's
@@ -51,12 +52,6 @@ class Fleet:
             raise FleetError(
                 why_not(address, str(error) or type(error).__name__, timeout)
             ) from None
-
-    def __enter__(self) -> Fleet:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Leave the fleet; candidates in flight are dropped."""

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..base.closing import Closing
 from ..measure.process import environment
 from .facts import LOST_SECONDS, Facts, FleetError
 
@@ -70,7 +71,7 @@ class Server:
                 pipe.close()
 
 
-class LocalFleet:
+class LocalFleet(Closing):
     """A scheduler, `builders` (cores of it at a time, None: as many as there are devices) and
     `devices` that all are this machine.
 
@@ -121,12 +122,6 @@ class LocalFleet:
         server = Server(role, {**self._common, **how})
         self.servers.append(server)
         return server
-
-    def __enter__(self) -> LocalFleet:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """End all of it, workers first."""

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ..base.closing import Closing
 from ..base.errors import UsageError
 from ..base.files import read_file
 from ..rt.device import Device
@@ -15,7 +16,7 @@ from .link import Link, LocalLink
 from .remote import CHUNK, RemoteDevice, RemoteFunction, RemoteModule, numbers
 
 
-class RPCSession:
+class RPCSession(Closing):
     """A device that is held, and what is done there; made by `rpc.connect`, a tracker's `request`,
     or `rpc.LocalSession()`.
 
@@ -27,12 +28,6 @@ class RPCSession:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._number = next(numbers)
-
-    def __enter__(self) -> RPCSession:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = f"ended: {self._link.ended}" if self._link.ended else "open"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from ..base.closing import Closing
 from ..base.errors import RPCError, UsageError
 from ..measure.protocol import Message, pack, unpack
 from .client import Fleet, leave
@@ -122,19 +123,13 @@ def _unsubscribe(client: Any, name: str) -> None:
         client.unsubscribe_topic(name)
 
 
-class TrackerSession:
+class TrackerSession(Closing):
     """What gives out sessions: the fleet whose scheduler stands where TVM has a tracker; made by
     `rpc.connect_tracker`. A context manager that leaves the fleet; sessions end with that."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         weakref.finalize(fleet, _leave_later, fleet.client).atexit = False
-
-    def __enter__(self) -> TrackerSession:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Leave the fleet."""

@@ -30,7 +30,8 @@ from ..target.target import Target
 from .ir import Node, Value
 from .kernel import describe, make_kernel
 from .passes.fuse import Group
-from .sizes import Size, Symbols, symbols_in
+from .shapes import symbols_in
+from .sizes import Size, Symbols
 from .tuned import Tuned, in_panels, of_state, task_of
 
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from ..base.dtype import canonical, parse
 from ..base.pictured import Shown
-from .sizes import Size, Symbols, symbols_in
+from .shapes import symbols_in
+from .sizes import Size, Symbols
 
 
 class Value:

@@ -30,7 +30,7 @@ from ..topi.schedules.machine import likely_sizes
 from .ir import Node, Value
 from .ops import ANCHOR, OPS
 from .passes.fuse import Group
-from .sizes import names_of, symbols_in, with_exprs
+from .shapes import names_of, symbols_in, with_exprs
 
 
 class Scheduled(Protocol):

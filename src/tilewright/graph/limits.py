@@ -15,7 +15,7 @@ from ..base.dtype import parse
 from ..base.errors import ImportModelError, TilewrightError
 from ..base.machine import memory_bytes
 from .ir import Value
-from .sizes import is_open
+from .shapes import is_open
 
 _MIB = 1 << 20
 LEAST = 256 * _MIB

@@ -17,7 +17,7 @@ asks so whether sizes are equal, where results depend on it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import inf, prod
 from typing import Any
@@ -415,60 +415,6 @@ def names_in(dim: Dim) -> set[str]:
     return names_in(dim[1]) | names_in(dim[2])
 
 
-def names_of(value: Any) -> set[str]:
-    """The symbols of shapes and attributes."""
-    if isinstance(value, Size):
-        return value.names
-    if isinstance(value, (list, tuple)):
-        return set().union(*map(names_of, value))
-    return set()
-
-
 def dim_of(d: Any) -> Dim:
     """A size or number as rt/signature.py writes it."""
     return d.dim if isinstance(d, Size) else int(d)
-
-
-def is_open(shape: Iterable[Any]) -> bool:
-    """Whether a shape has sizes that are not known."""
-    return any(isinstance(d, Size) for d in shape)
-
-
-def with_exprs(value: Any) -> Any:
-    """An attribute with expressions where it has sizes."""
-    if isinstance(value, Size):
-        return value.expr
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(with_exprs, value))
-    return value
-
-
-def symbols_in(value: Any) -> Symbols | None:
-    """The symbols that shapes or attributes are made of, if any."""
-    if isinstance(value, Size):
-        return value.symbols
-    if isinstance(value, (list, tuple)):
-        for x in value:
-            found = symbols_in(x)
-            if found is not None:
-                return found
-    return None
-
-
-def broadcast_shapes(*shapes: Iterable[Any]) -> tuple[Any, ...]:
-    """As NumPy's, of sizes: what is not 1 wins, whatever it will be."""
-    result: tuple[Any, ...] = ()
-    for shape in map(tuple, shapes):
-        rank = max(len(result), len(shape))
-        a = (*[1] * (rank - len(result)), *result)
-        b = (*[1] * (rank - len(shape)), *shape)
-        result = tuple(_both(x, y) for x, y in zip(a, b))
-    return result
-
-
-def _both(x: Any, y: Any) -> Any:
-    if isinstance(x, int) and x == 1:
-        return y
-    if (isinstance(y, int) and y == 1) or x == y:
-        return x
-    raise ValueError(f"shapes with {x} and {y} cannot be broadcast to one")

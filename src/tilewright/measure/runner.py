@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import weakref
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Container, Generator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
+from ..base.closing import Closing
 from ..base.errors import TilewrightError
 from ..base.machine import memory_bytes
 from .pool import Pool, failure
@@ -28,8 +29,6 @@ MEMORY_SHARE = 0.75  # of the machine's memory, for one worker
 _TOLD = (
     "number", "repeat", "min_repeat_ms", "cooldown_ms", "flush_bytes", "adaptive", "check", "device"
 )  # fmt: skip
-
-Own = TypeVar("Own", bound="Measures")
 
 
 @dataclass(frozen=True)
@@ -105,24 +104,14 @@ class Timing:
         return {**told, "best": best if self.stop_early else None}
 
 
-class Measures(ABC):
-    """What builds and times the candidates of a search. Use as a context manager, which closes it.
+class Measures(Closing):
+    """What builds and times the candidates of a search. Closing drops what is in flight.
 
     `measure` does all at once. `submit` has a candidate built in the background, and `run` times
     those that were submitted.
     """
 
     timing: Timing
-
-    def __enter__(self: Own) -> Own:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @abstractmethod
-    def close(self) -> None:
-        """Drop what is in flight, and leave who works for it."""
 
     @abstractmethod
     def warm(self) -> None:

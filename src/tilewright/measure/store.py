@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+from ..base.closing import Closing
 from ..base.errors import TilewrightError
 from .origin import here
 from .places import Url, place_of, shown
@@ -33,7 +34,7 @@ _NAME = 255
 _RESULT = "costs, error, message, seconds, timestamp, early, login, host, device, tilewright"
 
 
-class Store:
+class Store(Closing):
     """Measurements at a path or a URL, which several searches may use at a time.
 
     `task`, `target` and `candidate` are texts of the search's choice; equal texts mean the same.
@@ -181,12 +182,6 @@ class Store:
         uid = uid_of(*values)
         names = [name[:_NAME] or None for name in result.origin]
         return dict(zip((*MEASUREMENT, *ADDED), (*values, uid, self.search, *names)))
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _link(place: Any, create: bool) -> Link:

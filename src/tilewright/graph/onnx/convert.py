@@ -15,7 +15,7 @@ from ..ir import Node, Value, constant, constant_sizes
 from ..limits import Budget, require, span
 from ..ops import OPS, infer
 from ..ops.spec import MOVED
-from ..sizes import is_open, symbols_in
+from ..shapes import is_open, symbols_in
 from .node import Asked
 
 Array = np.ndarray[Any, Any]

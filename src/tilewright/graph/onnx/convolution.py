@@ -8,7 +8,7 @@ from math import prod
 from numpy import ndindex, ravel_multi_index
 
 from ..ir import Value
-from ..sizes import is_open
+from ..shapes import is_open
 from .compose import Compose
 from .convert import Builder, Converter, OnnxNode
 from .window import (

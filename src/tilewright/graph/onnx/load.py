@@ -16,7 +16,8 @@ from ...base.errors import ImportModelError
 from ...rt.plan import Tensor
 from ..ir import Graph, Rest, Value
 from ..limits import Budget
-from ..sizes import Size, Symbols, dim_of, is_open
+from ..shapes import is_open
+from ..sizes import Size, Symbols, dim_of
 from .check import check_model
 from .converters import CONVERTERS
 from .faults import Faults

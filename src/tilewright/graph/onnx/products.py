@@ -6,7 +6,8 @@ from math import prod
 from typing import Any
 
 from ..ir import Value
-from ..sizes import agree, broadcast_shapes
+from ..shapes import broadcast_shapes
+from ..sizes import agree
 from .convert import Builder, OnnxNode
 
 

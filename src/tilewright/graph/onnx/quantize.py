@@ -11,7 +11,7 @@ import numpy as np
 from ...base.dtype import parse
 from ..ir import Value
 from ..ops.quantize import less_zero
-from ..sizes import is_open
+from ..shapes import is_open
 from .compose import Compose
 from .convert import Builder, Converter, OnHostError, OnnxNode
 from .convolution import biased, conv, convolve

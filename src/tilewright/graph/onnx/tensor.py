@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..ir import Value
-from ..sizes import Size, broadcast_shapes, same
+from ..shapes import broadcast_shapes
+from ..sizes import Size, same
 from .convert import Builder, Converter, OnHostError, OnnxNode
 from .file import carried
 

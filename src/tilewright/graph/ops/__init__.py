@@ -15,7 +15,8 @@ from ...loopir.expr import const_int
 from ...tensor.compute import placeholder
 from ...tensor.tensor import Tensor
 from ..ir import Node, Value
-from ..sizes import Symbols, broadcast_shapes, symbols_in, with_exprs
+from ..shapes import broadcast_shapes, symbols_in, with_exprs
+from ..sizes import Symbols
 from . import (
     activations,
     attention,

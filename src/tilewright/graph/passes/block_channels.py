@@ -88,9 +88,9 @@ class _Blocker(Laying):
             "reduce": self._over_pixels,
             "resample": self._along_pixels,
             "take": self._along_pixels,
-            "pad": self._moved,
-            "mirror_pad": self._moved,
-            "slice": self._moved,
+            "pad": self._padded,
+            "mirror_pad": self._padded,
+            "slice": self._cut,
             "reshape": self._reshaped,
         }
 
@@ -252,27 +252,31 @@ class _Blocker(Laying):
         attrs = {**node.attrs, "axis": axis}
         return axis >= 2 and self.replace(node, [self.laid[source], places, *rest], attrs)
 
-    def _moved(self, node: Node) -> bool:
-        """Pixels cut off or put around images, of which all channels stay, or whole blocks."""
+    def _padded(self, node: Node) -> bool:
+        """Pixels put around images, no channels."""
         (source,) = node.inputs
-        if source not in self.laid:
+        if any(node.attrs[key][1] for key in ("before", "after")) or source not in self.laid:
             return False
         if not isfinite(node.attrs.get("value", 0)) and self._is_padded(source):
             return False
-        laid, attrs = self.laid[source], {**node.attrs}
-        if node.op == "slice":
-            ends = self._blocks_of(node, source)
-            if ends is None:
-                return False
-            within = {"begin": (ends[0], 0), "end": (ends[1], laid.shape[-1]), "strides": (1, 1)}
-        else:
-            within = {"before": (0, 0), "after": (0, 0)}
-            if any(node.attrs[key][1] for key in within):
-                return False
+        return self._moved(node, {"before": (0, 0), "after": (0, 0)})
+
+    def _cut(self, node: Node) -> bool:
+        """Pixels cut off images, of which all channels stay, or whole blocks."""
+        (source,) = node.inputs
+        ends = self._blocks_of(node, source) if source in self.laid else None
+        if ends is None:
+            return False
+        last = self.laid[source].shape[-1]
+        return self._moved(node, {"begin": (ends[0], 0), "end": (ends[1], last), "strides": (1, 1)})
+
+    def _moved(self, node: Node, within: dict[str, tuple[int, int]]) -> bool:
+        """The same of blocks. `within`: by attribute, what it says of blocks and inside of each."""
+        attrs = {**node.attrs}
         for key, (first, last) in within.items():
             image, _, *pixels = node.attrs[key]
             attrs[key] = [image, first, *pixels, last]
-        return self.replace(node, [laid], attrs)
+        return self.replace(node, [self.laid[node.inputs[0]]], attrs)
 
     def _blocks_of(self, node: Node, source: Value) -> tuple[int, int] | None:
         """The blocks of channels that a slice takes, their first and their end; None where it takes

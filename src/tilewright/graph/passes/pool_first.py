@@ -11,7 +11,7 @@ from math import prod
 
 from ..ir import Graph, Node
 from ..ops import node_of
-from ..sizes import is_open
+from ..shapes import is_open
 
 _POOLS = ("pool2d", "global_pool", "adaptive_pool")
 

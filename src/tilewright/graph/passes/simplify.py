@@ -9,7 +9,7 @@ import numpy as np
 from ..evaluate import evaluate, is_quick
 from ..ir import Graph, Node, Value, constant
 from ..ops import frozen, node_of
-from ..sizes import is_open, symbols_in
+from ..shapes import is_open, symbols_in
 
 
 def fold_constants(graph: Graph) -> Graph:

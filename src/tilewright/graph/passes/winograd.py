@@ -11,7 +11,7 @@ import numpy as np
 from ...topi.nn.winograd import TAPS, best_tile, winograd_kernel
 from ..ir import Graph, Node, Value, constant
 from ..ops import node_of
-from ..sizes import is_open
+from ..shapes import is_open
 
 _STEPS = ("padding", "strides", "dilation")
 

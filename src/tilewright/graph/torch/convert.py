@@ -18,7 +18,8 @@ from ..ir import Value
 from ..onnx.compose import Compose
 from ..onnx.convert import Builder, OnnxNode
 from ..onnx.converters import CONVERTERS as ONNX
-from ..sizes import Size, symbols_in
+from ..shapes import symbols_in
+from ..sizes import Size
 
 OPSET = 22
 """The version by which ONNX's converters read what is handed to them here."""

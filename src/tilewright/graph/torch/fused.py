@@ -11,7 +11,8 @@ import numpy as np
 from ..ir import Value
 from ..onnx.attend import Scores, attend, heads_apart, heads_together, in_four
 from ..onnx.norm import over_last
-from ..sizes import same, symbols_in
+from ..shapes import symbols_in
+from ..sizes import same
 from .convert import Call, Converter, lowest
 from .layers import linear
 from .pointwise import truth

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...base.dtype import parse
 from ..ir import Value
-from ..sizes import broadcast_shapes
+from ..shapes import broadcast_shapes
 from .convert import Call, Converter
 from .made import eye
 from .views import counting

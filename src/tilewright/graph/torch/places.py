@@ -8,7 +8,8 @@ from typing import Any
 
 from ...base.dtype import parse
 from ..ir import Value
-from ..sizes import broadcast_shapes, same
+from ..shapes import broadcast_shapes
+from ..sizes import same
 from .convert import Call, Converter, highest, lowest
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from ..ir import Value
 from ..onnx.tensor import FAR as _FAR
 from ..onnx.tensor import places
-from ..sizes import Size, larger, same, smaller, symbols_in
+from ..shapes import symbols_in
+from ..sizes import Size, larger, same, smaller
 from .convert import Call, Converter, each, order_in_memory
 
 
