@@ -9,28 +9,8 @@ from ..base.dtype import DType, parse
 from ..base.errors import InternalError
 from ..loopir import expr as E
 from ..loopir.data import divides, is_data
+from ..loopir.signs import BITS, IN_C
 from .c_family import ExprRule, Printer
-
-_OPERATORS = {
-    E.Add: "+",
-    E.Sub: "-",
-    E.Mul: "*",
-    E.Div: "/",
-    E.Mod: "%",
-    E.EQ: "==",
-    E.NE: "!=",
-    E.LT: "<",
-    E.LE: "<=",
-    E.GT: ">",
-    E.GE: ">=",
-}
-_BITS = {
-    "tir.bitwise_and": "&",
-    "tir.bitwise_or": "|",
-    "tir.bitwise_xor": "^",
-    "tir.shift_left": "<<",
-    "tir.shift_right": ">>",
-}
 
 
 def _var(p: Printer, e: E.Var) -> str:
@@ -103,7 +83,7 @@ def _string(p: Printer, e: E.StringImm) -> str:
 
 def _arith(p: Any, e: E.BinaryOp) -> str:
     t = parse(e.dtype)
-    op = _OPERATORS[type(e)]
+    op = IN_C[type(e)]
     if t.is_bool:
         op = {"+": "|", "*": "&", "-": "^"}[op]
         return _direct(p, e, t, lambda a, b: p.from_int(f"({a} {op} {b})", t))
@@ -182,7 +162,7 @@ def _extreme(p: Any, e: E.BinaryOp) -> str:
 
 
 def _compare(p: Any, e: E.CmpOp) -> str:
-    source, op = parse(e.a.dtype), _OPERATORS[type(e)]
+    source, op = parse(e.a.dtype), IN_C[type(e)]
     if source.lanes > 1 and p.native_vector(source):
         return str(p.vector_compare(e, source, op))
     return str(p.lanewise(e, (e.a, e.b), lambda a, b: p.compare(op, a, b, source)))
@@ -276,7 +256,7 @@ def _let(p: Any, e: E.Let) -> str:
 def bits(p: Any, e: E.Call) -> str:
     """Shifts and bitwise operations."""
     t, name = parse(e.dtype), e.op.name
-    op = _BITS[name]
+    op = BITS[name]
     if t.lanes > 1 and p.native_vector(t):
         return f"({p.expr(e.args[0])} {op} {p.expr(e.args[1])})"
     scalar = p.type(t.element)

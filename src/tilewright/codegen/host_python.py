@@ -22,31 +22,11 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.expr import const, const_int
 from ..loopir.hopper_calls import TENSOR_MAP, map_parts
+from ..loopir.signs import BITS, IN_PYTHON
 from ..loopir.visit import free_vars
 from ..lowering.split_host_device import CALL_KERNEL, launch_of
 
-_INFIX: dict[type, str] = {
-    E.Add: "+",
-    E.Sub: "-",
-    E.Mul: "*",
-    E.FloorDiv: "//",
-    E.FloorMod: "%",
-    E.EQ: "==",
-    E.NE: "!=",
-    E.LT: "<",
-    E.LE: "<=",
-    E.GT: ">",
-    E.GE: ">=",
-    E.And: "and",
-    E.Or: "or",
-}
-_INFIX_CALLS = {
-    "tir.shift_left": "<<",
-    "tir.shift_right": ">>",
-    "tir.bitwise_and": "&",
-    "tir.bitwise_or": "|",
-    "tir.bitwise_xor": "^",
-}
+_INFIX = {kind: sign for kind, sign in IN_PYTHON.items() if kind is not E.Div}
 _GIVEN = ("rt", "stream", "max", "min", "int", "float", "bool", "range", "math")
 
 
@@ -273,8 +253,8 @@ class _Writer:
             return self.expr(e.args[0])
         if name == "tir.if_then_else":
             return self.choice(*e.args)
-        if name in _INFIX_CALLS:
-            return f"({self.expr(e.args[0])} {_INFIX_CALLS[name]} {self.expr(e.args[1])})"
+        if name in BITS:
+            return f"({self.expr(e.args[0])} {BITS[name]} {self.expr(e.args[1])})"
         raise self.fail(f"a call of {name}")
 
 

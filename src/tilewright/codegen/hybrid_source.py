@@ -13,6 +13,7 @@ from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir.buffer import Buffer
 from ..loopir.iter import THREAD_KEYS
+from ..loopir.signs import IN_PYTHON
 from ..loopir.stmt import (
     FOR_KINDS,
     Allocate,
@@ -35,11 +36,6 @@ _LOOPS: dict[int, str] = {
     ForKind.VECTORIZED: "vectorize",
     ForKind.UNROLLED: "unroll",
 }
-_SIGNS: dict[type, str] = {
-    E.Add: "+", E.Sub: "-", E.Mul: "*", E.Div: "/", E.FloorDiv: "//", E.FloorMod: "%",
-    E.EQ: "==", E.NE: "!=", E.LT: "<", E.LE: "<=", E.GT: ">", E.GE: ">=",
-    E.And: "and", E.Or: "or",
-}  # fmt: skip
 _CALLS = ("sqrt", "rsqrt", "log", "tanh", "power", "exp", "sigmoid", "popcount", "round", "likely")
 
 
@@ -157,7 +153,7 @@ class _Writer(Recursive):
         return found
 
     def _pair(self, e: Any) -> str:
-        return f"({self.text(e.a)} {_SIGNS[type(e)]} {self.text(e.b)})"
+        return f"({self.text(e.a)} {IN_PYTHON[type(e)]} {self.text(e.b)})"
 
     def _extreme(self, e: Any) -> str:
         return f"{type(e).__name__.lower()}({self.text(e.a)}, {self.text(e.b)})"
@@ -204,7 +200,7 @@ class _Writer(Recursive):
         Evaluate: _evaluate,
     }
     expressions: Mapping[type, Callable[..., str]] = {
-        **dict.fromkeys(_SIGNS, _pair),
+        **dict.fromkeys(IN_PYTHON, _pair),
         E.Min: _extreme,
         E.Max: _extreme,
         E.Not: _not,

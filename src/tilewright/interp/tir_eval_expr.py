@@ -14,19 +14,18 @@ from ..base.dtype import DType, parse
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
 from ..loopir.data import is_data
+from ..loopir.signs import COMPARE, IN_PYTHON
 from . import np_ops
 from . import tir_eval_rt as rt
 from .tir_eval_memory import MemoryCode
 from .tir_eval_text import MAX_DEPTH, Line, Text
 
-_INFIX = {E.Add: "+", E.Sub: "-", E.Mul: "*", E.FloorDiv: "//", E.FloorMod: "%"}
 _DIVIDE: dict[type, Callable[[int, int], int]] = {
     E.FloorDiv: operator.floordiv,
     E.FloorMod: operator.mod,
     E.Div: rt.trunc_div,
     E.Mod: rt.trunc_mod,
 }
-_COMPARE = {E.EQ: "==", E.NE: "!=", E.LT: "<", E.LE: "<=", E.GT: ">", E.GE: ">="}
 _BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 
 
@@ -67,7 +66,7 @@ class ExprCode(MemoryCode):
         depth = 1 + max(a.depth, b.depth)
         if t.lanes > 1:
             if kind in (E.Add, E.Sub, E.Mul) or (kind is E.Div and t.is_float):
-                return Text(f"({a.code} {_INFIX.get(kind, '/')} {b.code})", depth)
+                return Text(f"({a.code} {IN_PYTHON[kind]} {b.code})", depth)
             zero = kind in np_ops.DIVISIONS and self.may_be_zero(e.b)
             function = self.helper("vector_binary")
             return Text(f"{function}({kind.__name__!r}, {a.code}, {b.code}, {zero})", depth)
@@ -77,14 +76,14 @@ class ExprCode(MemoryCode):
         if t.is_float:
             if kind not in (E.Add, E.Sub, E.Mul, E.Div):
                 raise TilewrightError(f"tir_eval: {kind.__name__} of floats: {e}")
-            return Text(f"({a.code} {_INFIX.get(kind, '/')} {b.code})", depth)
+            return Text(f"({a.code} {IN_PYTHON[kind]} {b.code})", depth)
         if kind in np_ops.DIVISIONS and self.may_be_zero(e.b):
             function = self.helper(f"any_{kind.__name__}", rt.of_data(_DIVIDE[kind]))
             return self.wrapped(t, f"{function}({a.code}, {b.code})", depth, index)
         if kind in (E.Div, E.Mod):
             function = self.helper("trunc_div" if kind is E.Div else "trunc_mod")
             return self.wrapped(t, f"{function}({a.code}, {b.code})", depth, index)
-        code = f"({a.code} {_INFIX[kind]} {b.code})"
+        code = f"({a.code} {IN_PYTHON[kind]} {b.code})"
         if kind is E.FloorMod:
             return Text(code, depth, index)
         return self.wrapped(t, code, depth, index)
@@ -102,7 +101,7 @@ class ExprCode(MemoryCode):
 
     def _compare(self, e: Any) -> Text:
         a, b = self.value(e.a), self.value(e.b)
-        return Text(f"({a.code} {_COMPARE[type(e)]} {b.code})", 1 + max(a.depth, b.depth))
+        return Text(f"({a.code} {COMPARE[type(e)]} {b.code})", 1 + max(a.depth, b.depth))
 
     def _logic(self, e: Any) -> Text:
         word, bit = ("and", "&") if isinstance(e, E.And) else ("or", "|")
@@ -246,7 +245,7 @@ class ExprCode(MemoryCode):
 
 _GROUPS: tuple[tuple[Any, Any], ...] = (
     (np_ops.BINARY, ExprCode._binary),
-    (_COMPARE, ExprCode._compare),
+    (COMPARE, ExprCode._compare),
 )
 for _kinds, _handler in _GROUPS:
     ExprCode.table.update(dict.fromkeys(_kinds, _handler))

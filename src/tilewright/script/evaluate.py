@@ -17,26 +17,13 @@ from ..loopir import op
 from ..loopir.buffer import Buffer
 from ..loopir.call_names import DTYPE_FIRST
 from ..loopir.operators import ExprOps
+from ..loopir.signs import OF_PYTHON
 from .buffers import elements
 from .meta import meta_var
 from .source import Source, told
 from .statements import Let
 
-_BINARY: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-    ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift,
-    ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_,
-    ast.BitXor: operator.xor,
-    ast.MatMult: operator.matmul,
-}
+_BINARY = {**OF_PYTHON, ast.MatMult: operator.matmul}
 _COMPARE: dict[type, tuple[Any, Callable[[Any, Any], Any]]] = {
     ast.Eq: (E.EQ, operator.eq),
     ast.NotEq: (E.NE, operator.ne),

@@ -15,30 +15,16 @@ from ...loopir import op
 from ...loopir.expr import IntImm, PrimExpr, const, convert
 from ...loopir.iter import IterVar
 from ...loopir.operators import logical_not
+from ...loopir.signs import OF_PYTHON
 from ...loopir.stmt import Stmt
 from .calls import CALLS
 from .values import Declared, Loop, Memory, Part, is_number, known_int
 
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.BitOr: operator.or_,
-    ast.BitAnd: operator.and_,
-    ast.BitXor: operator.xor,
-    ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
+    **OF_PYTHON, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Lt: operator.lt,
+    ast.LtE: operator.le, ast.Eq: operator.eq, ast.NotEq: operator.ne,
     ast.Pow: lambda a, b: a**b if is_number(a) and is_number(b) else op.power(a, b),
-}
+}  # fmt: skip
 
 
 class Expressions(Recursive):
