@@ -218,6 +218,13 @@ def store(
     place = locate(st, m, dtype, index, limit, predicate, True)
     if not place.at.size:
         return
+    at, _ = put(st, m, dtype, place, value)
+    if st.tainted:
+        m.set_taint(at, _spread_taint(place, taint, at.shape))
+
+
+def put(st: State, m: Memory, dtype: str, place: Place, value: Any) -> tuple[Array, Array]:
+    """Write to places that were found; the units written, and the lanes that do it."""
     data = m.view(parse(dtype).element)
     new = place.take(value)
     m.traffic.stores += place.at.size
@@ -231,9 +238,8 @@ def store(
     data[place.at] = new
     if m.shadow is not None:
         m.shadow.after(st, m, at, lanes, same)
-    if st.tainted:
-        m.set_taint(at, _spread_taint(place, taint, at.shape))
     sample(st, m, place.at, place.where, data.itemsize)
+    return at, lanes
 
 
 def same_bits(a: Array, b: Array, shape: tuple[int, ...]) -> Array:

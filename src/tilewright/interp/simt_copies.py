@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..base.dtype import parse
 from ..base.errors import TilewrightError
-from .simt_access import locate, same_bits
+from .simt_access import locate, put
 from .simt_memory import Memory
 from .simt_shadow import RaceShadow
 from .simt_state import Array, State
-from .simt_traffic import sample
 
 ONE_QUEUE = -1
 
@@ -52,18 +50,7 @@ def async_store(st: State, m: Memory, dtype: str, index: Any, value: Any, limit:
     place = locate(st, m, dtype, index, limit, None, True)
     if not place.at.size:
         return
-    data = m.view(parse(dtype).element)
-    new = place.take(value)
-    at, lanes = m.units(place.at, place.lanes, data.itemsize)
-
-    def same() -> Array:
-        return same_bits(data[place.at], new, at.shape)
-
-    m.shadow.write(st, m, at, lanes, False, same)
-    data[place.at] = new
-    m.shadow.after(st, m, at, lanes, same)
-    m.traffic.stores += place.at.size
-    sample(st, m, place.at, place.where, data.itemsize)
+    at, lanes = put(st, m, dtype, place, value)
     m.shadow.writes[at] = -st.access(lanes)
     st.report.async_copies += place.at.size
     under_way = copies(st)

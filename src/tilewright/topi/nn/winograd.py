@@ -192,20 +192,13 @@ def transformed_input(
 ) -> Tensor:
     """(a * a, *outer, tiles, lanes): the transforms of tiles that `element(outer, t, y, x, lane)`
     gives, a x a elements each, for filters of `count` taps."""
-    rows, side = transforms(tile, count).input, tile + count - 1
-    half = compute(
-        (*outer, tiles, side, side, lanes),
-        lambda *i: combined(rows, i[-3], lambda y: element(i[:-4], i[-4], y, i[-2], i[-1])),
-        "winograd_rows",
-        "winograd_rows",
-    )
-    result: Tensor = compute(
-        (side * side, *outer, tiles, lanes),
-        lambda p, *i: combined(rows, p % side, lambda x: half(*i[:-1], p // side, x, i[-1])),
-        "winograd_input",
-        "winograd_input",
-    )
-    return result
+    shape = (*outer, tiles, tile + count - 1, lanes)
+    rows = transforms(tile, count).input
+
+    def of_tiles(i: Any, y: Any, x: Any, lane: Any) -> Any:
+        return element(i[:-1], i[-1], y, x, lane)
+
+    return _transformed(of_tiles, rows, tile + count - 1, shape, "winograd_input")
 
 
 def transformed_filter(
@@ -218,9 +211,23 @@ def transformed_filter(
 ) -> Tensor:
     """(a * a, *outer, lanes): the transforms of filters of which `element(outer, y, x, lane)` gives
     the elements, `count` in each direction."""
-    rows, side = transforms(tile, count).filter, tile + count - 1
+    shape, rows = (*outer, count, lanes), transforms(tile, count).filter
+    return _transformed(element, rows, tile + count - 1, shape, "winograd_filter", attrs)
+
+
+def _transformed(
+    element: Callable[..., Any],
+    rows: Rows,
+    side: int,
+    shape: Sequence[int],
+    name: str,
+    attrs: Any = None,
+) -> Tensor:
+    """(side * side, *outer, lanes): `rows` times the elements times the rows turned; `shape`:
+    (*outer, columns of elements, lanes)."""
+    *outer, columns, lanes = shape
     half = compute(
-        (*outer, side, count, lanes),
+        (*outer, side, columns, lanes),
         lambda *i: combined(rows, i[-3], lambda y: element(i[:-3], y, i[-2], i[-1])),
         "winograd_rows",
         "winograd_rows",
@@ -229,8 +236,8 @@ def transformed_filter(
     result: Tensor = compute(
         (side * side, *outer, lanes),
         lambda p, *i: combined(rows, p % side, lambda x: half(*i[:-1], p // side, x, i[-1])),
-        "winograd_filter",
-        "winograd_filter",
+        name,
+        name,
     )
     return result
 
