@@ -11,7 +11,7 @@ common loops are those before the first one that comes from a reduction axis.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..base.deep import Recursive
@@ -35,13 +35,10 @@ from ..loopir.stmt import (
 from ..loopir.subst import substitute
 from ..loopir.visit import free_vars
 from ..schedule.placement import (
-    attach_path,
     attach_point,
     first_reduction_loop,
     is_ragged,
     reduction_axes,
-    same_thread,
-    threads_around,
 )
 from ..schedule.relations import derived_from_both
 from ..schedule.stage_bounds import Bounds, StageBounds, root_offsets
@@ -57,8 +54,8 @@ from .stage_guards import region_guards
 from .stage_hybrid import hybrid_body
 from .stage_memory import Memory, plan_memory
 from .stage_overrun import Overrun
-from .stage_scan import shared_launches
 from .stage_tensorize import tensor_compute_body, tensorized_body
+from .stage_threads import StageThreads
 
 KINDS = {
     IterVar.Unrolled: ForKind.UNROLLED,
@@ -94,8 +91,7 @@ class NestBuilder(Recursive):
         self.memory = memory
         self.stage_of: Mapping[Any, StageState] = sch.stage_of
         self.uniform: set[int] = set()  # stages without branches on threads around them
-        self.thread_vars = thread_variables(sch, bounds)
-        self.launched_by = shared_launches(sch, bounds)
+        self.threads = StageThreads(sch, bounds)
         self.overrun = Overrun(sch, bounds, memory)
         self.initial: dict[int, list[Any]] = {}
         self.at_root: list[Any] = []
@@ -104,20 +100,19 @@ class NestBuilder(Recursive):
             if isinstance(stage.op, PlaceholderOp):
                 continue
             point = attach_point(stage)
-            scan = self.launched_by.get(stage.id)
+            scan = self.threads.launched_by.get(stage.id)
             if scan is not None:
                 self.initial.setdefault(scan.id, []).append(stage)
             if point is None:
                 self.at_root.append(stage)
             else:
                 self.attached.setdefault((point[0].id, id(point[1])), []).append(stage)
-        self.launches: Mapping[Var, PrimExpr] = {}  # of the present kernel
         self.missing = {s.id: s.name for group in self.attached.values() for s in group}
 
     def root(self) -> Stmt:
         body = no_op()
         for stage in reversed(self.at_root):
-            with in_kernel(self.bounds, stage) as self.launches:
+            with in_kernel(self.bounds, stage) as self.threads.launches:
                 body = self.pipeline(stage, body)
         if self.missing:
             names = ", ".join(self.missing.values())
@@ -128,7 +123,7 @@ class NestBuilder(Recursive):
         """The stage, then its readers, with the stage's memory around both."""
         self.missing.pop(stage.id, None)
         # initial values that run in a scan's launch are emitted with the scan
-        producer = no_op() if stage.id in self.launched_by else self.stage(stage)
+        producer = no_op() if stage.id in self.threads.launched_by else self.stage(stage)
         buffers = self.memory.internal(stage)
         if stage.double_buffered:
             for buffer in buffers:
@@ -177,25 +172,9 @@ class NestBuilder(Recursive):
                     body = IfThenElse(condition, body, zero)
         body = self.guarded(stage, values, body)
         body = self.nest(stage, stage.leaf_iter_vars, body)
-        for thread, var in self._chosen_within(stage):
-            body = self.launch(_with_var(thread, var), self._threads_of(var), body)
+        for thread, var in self.threads.chosen_within(stage):
+            body = self.launch(_with_var(thread, var), self.threads.count(var), body)
         return body
-
-    def _chosen_within(self, stage: StageState) -> list[tuple[IterVar, Var]]:
-        """Threads of stages computed inside of this one's loops that its store predicate speaks of:
-        it is to run on them too."""
-        if stage.store_predicate is None:
-            return []
-        own = {self.thread_vars.get(v) for v in free_vars(stage.store_predicate)}
-        own -= {var for _, var, _ in self._around(stage)}
-        own -= set(self.bounds[stage].var.values())
-        found = {
-            var: thread
-            for inner in self.bounds.inside.get(stage.id, ())
-            for leaf, var in self.bounds[inner].var.items()
-            if var in own and (thread := inner.attr(leaf).bind_thread) is not None
-        }
-        return [(thread, var) for var, thread in found.items()]
 
     def _reduction(self, stage: StageState) -> Stmt:
         split = first_reduction_loop(stage)
@@ -262,7 +241,7 @@ class NestBuilder(Recursive):
         body = seq([self.stage(first) for first in self.initial.get(stage.id, ())], body)
         for thread in reversed(stage.threads):
             extent = thread.dom.extent if thread.dom else const(1)
-            body = self.launch(_with_var(thread, self.thread_vars[thread.var]), extent, body)
+            body = self.launch(_with_var(thread, self.threads.vars[thread.var]), extent, body)
         return body
 
     # -- loops
@@ -300,23 +279,9 @@ class NestBuilder(Recursive):
         for condition in reversed(guards):
             body = IfThenElse(condition, body)
         if isinstance(stage.op, ComputeOp) and stage.op.reduce_axis:
-            for condition in idle_threads(stage, self.bounds, self._around(stage)):
+            for condition in idle_threads(stage, self.bounds, self.threads.around(stage)):
                 body = IfThenElse(condition, body)
         return body
-
-    def _around(self, stage: StageState) -> Iterator[tuple[IterVar, Var, PrimExpr]]:
-        """The threads that run around a stage: axes, their variables and extents."""
-        for holder, leaf in threads_around(stage):
-            mine = self.bounds[holder]
-            thread = holder.attr(leaf).bind_thread
-            if thread is not None and leaf in mine.var:
-                yield thread, mine.var[leaf], mine.extent[leaf]
-        holders = {h.id: h for h, _ in attach_path(stage)}
-        scans = [self.launched_by[i] for i in (stage.id, *holders) if i in self.launched_by]
-        for holder in (*holders.values(), *scans):
-            for axis in holder.threads:
-                extent = axis.dom.extent if axis.dom is not None else const(1)
-                yield axis, self.thread_vars[axis.var], extent
 
     def store_predicate(
         self, stage: StageState, values: Mapping[IterVar, PrimExpr]
@@ -324,13 +289,13 @@ class NestBuilder(Recursive):
         """The user's condition for storing, in terms of loop and thread variables."""
         if stage.store_predicate is None:
             return None
-        table: dict[Var, PrimExpr] = {**self.thread_vars, **{a.var: v for a, v in values.items()}}
+        table: dict[Var, PrimExpr] = {**self.threads.vars, **{a.var: v for a, v in values.items()}}
         predicate: PrimExpr = substitute(stage.store_predicate, table)
         own = self.bounds[stage].var
         here = {own[leaf] for leaf in stage.leaf_iter_vars}
-        here.update(var for _, var, _ in self._around(stage))
-        here.update(var for _, var in self._chosen_within(stage))
-        threads = set(self.thread_vars.values())
+        here.update(var for _, var, _ in self.threads.around(stage))
+        here.update(var for _, var in self.threads.chosen_within(stage))
+        threads = set(self.threads.vars.values())
         for v in free_vars(predicate):
             if v in threads and v not in here:
                 raise ScheduleError(
@@ -385,77 +350,18 @@ class NestBuilder(Recursive):
         it.
         """
         mine = self.bounds[stage]
-        if self._launched(stage, thread) is not None:
-            inside = self._surplus(stage, leaf)
+        if self.threads.launched(stage, thread) is not None:
+            inside = self.threads.surplus(stage, leaf)
             if inside is None or stage.id in self.uniform:
                 return body
             return IfThenElse(inside, body)
         alike = each_its_own(stage, self.bounds, leaf)
-        count = self._threads_of(mine.var[leaf]) if alike else mine.extent[leaf]
+        count = self.threads.count(mine.var[leaf]) if alike else mine.extent[leaf]
         return self.launch(_with_var(thread, mine.var[leaf]), count, body)
-
-    def _threads_of(self, var: Var) -> PrimExpr:
-        """How many threads of an axis the present kernel has."""
-        return self.launches.get(var, self.bounds.extents[var])
-
-    def _launched(self, stage: StageState, thread: IterVar) -> PrimExpr | None:
-        """How many threads of an axis run around a stage, None where it is to launch them."""
-        return next((n for t, _, n in self._around(stage) if same_thread(t, thread)), None)
-
-    def _surplus(self, stage: StageState, leaf: IterVar) -> PrimExpr | None:
-        """The condition that a thread has work, where more are launched than a leaf has steps."""
-        thread = stage.attr(leaf).bind_thread
-        around = None if thread is None else self._launched(stage, thread)
-        mine = self.bounds[stage]
-        if thread is None or around is None or each_its_own(stage, self.bounds, leaf):
-            return None
-        if self.bounds.analyzer.can_prove_equal(around, mine.extent[leaf]):
-            return None
-        if not self.bounds.analyzer.can_prove(around >= mine.extent[leaf]):
-            raise ScheduleError(
-                f"bind on stage {stage.name}: axis {leaf.var.name} needs {mine.extent[leaf]} "
-                f"threads of {thread.thread_tag}, but the stages around it launch {around}; "
-                f"{self._remedy(stage, leaf, thread)}"
-            )
-        condition: PrimExpr = mine.var[leaf] < mine.extent[leaf]
-        return condition
-
-    def _remedy(self, stage: StageState, leaf: IterVar, thread: IterVar) -> str:
-        """What to do where too few threads run around a stage."""
-        launching = next(t for t, _, _ in self._around(stage) if same_thread(t, thread))
-        bare = [t for s in self.stage_of.values() for t in s.threads if t.dom is None]
-        if not any(t is launching for t in bare):
-            return "split both by the same factor"
-        return (
-            "say how many in env_threads of the scan: "
-            f'te.thread_axis({self.bounds[stage].extent[leaf]}, "{thread.thread_tag}")'
-        )
-
-    def missing_threads(self, stage: StageState) -> list[PrimExpr]:
-        """For all leaves, the conditions that the threads around a stage have work in it."""
-        found = (self._surplus(stage, leaf) for leaf in stage.leaf_iter_vars)
-        return [c for c in found if c is not None]
 
     def launch(self, thread: IterVar, extent: PrimExpr, body: Stmt) -> Stmt:
         virtual = thread.thread_tag.startswith(("vthread", "cthread"))
         return AttrStmt(thread, "virtual_thread" if virtual else "thread_extent", extent, body)
-
-
-def thread_variables(sch: Any, bounds: Bounds) -> dict[Var, Var]:
-    """The one variable of each thread axis, for the variables of the user's axes."""
-    axes = [
-        (thread, bounds[stage].var[leaf])
-        for stage in sch.stages
-        for leaf in stage.leaf_iter_vars
-        if (thread := stage.attr(leaf).bind_thread) is not None and leaf in bounds[stage].var
-    ]
-    found = {thread.var: var for thread, var in axes}
-    for stage in sch.stages:
-        for own in stage.threads:
-            known = next((var for thread, var in axes if same_thread(thread, own)), own.var)
-            found[own.var] = known
-            axes.append((own, known))
-    return found
 
 
 def _with_var(thread: IterVar, var: Var) -> IterVar:

@@ -91,7 +91,7 @@ class _CrossThread:
             )
         self.reduce: Reduce = stage.op.body[0]
         self.values = builder.values(stage)
-        self.missing = builder.missing_threads(stage)
+        self.missing = builder.threads.missing(stage)
         self.read = reader_of(builder.bounds, builder.memory, self.values)
 
     def body(self) -> Stmt:
