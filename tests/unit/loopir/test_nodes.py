@@ -266,3 +266,25 @@ def test_names() -> None:
     assert names.define(d, "x") == "x_2"
     assert legal_name("a.b") == "a_b" and legal_name("9") == "_9"
     assert Names().define(a, "lambda") == "lambda_1"
+
+
+def test_statements_with_other_parts_keep_the_rest() -> None:
+    buffer, i = decl_buffer((4,), "float32", "A"), E.Var("i")
+    body = S.BufferStore(buffer, 1.0, [i])
+    for s in (
+        S.For(i, 0, 4, S.ForKind.VECTORIZED, body, annotations={"a": 1}),
+        S.Allocate(buffer, body, {"a": 1}),
+        S.AttrStmt(buffer, "key", 1, body),
+        S.IfThenElse(i < 2, body, body),
+        S.LetStmt(i, 1, body),
+        body,
+    ):
+        parts = {name: getattr(s, name) for name in type(s)._fields}
+        assert s.with_parts(**parts) is s
+        last = "value" if s is body else "then_case" if isinstance(s, S.IfThenElse) else "body"
+        new = E.const(2.0, "float32") if s is body else S.no_op()
+        made = s.with_parts(**{last: new})
+        assert type(made) is type(s) and getattr(made, last) is new
+        for name in parts.keys() - {last}:
+            kept = getattr(made, name)
+            assert kept is parts[name] or kept == parts[name]
