@@ -91,7 +91,7 @@ def test_types_that_are_not_multiplied_stay() -> None:
         (SM80, "float16", "conv2d_nhwc"),
         (SM80, "bfloat16", "conv2d_nhwc"),
         (SM80, "float32", "conv_nchwc"),
-        ("cuda -arch=sm_75", "float16", "conv_nchwc"),
+        ("cuda -arch=sm_75", "float16", "conv2d_nhwc"),
         ("opencl", "float16", "conv_nchwc"),
         ("llvm", "float32", "conv_nchwc"),
     ],

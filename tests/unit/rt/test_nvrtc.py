@@ -65,7 +65,7 @@ def test_spills_come_from_the_compilers_report() -> None:
         "ptxas info    : Compiling entry function 'g' for 'sm_80'\n"
         "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
     )
-    found = {m[1]: m.groups()[1:4] for m in nvrtc._REPORT.finditer(log)}
+    found = {m[1]: m.groups()[1:4] for m in nvrtc.REPORT.finditer(log)}
     assert found == {"f": ("96", "88", "84"), "g": ("0", "0", "0")}
 
 

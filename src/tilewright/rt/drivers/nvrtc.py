@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base.errors import CompileError, TargetError
+from .ptxas import REPORT, for_other_blocks, ranked
 
 _SHOWN_ERRORS = 5
 _UNKNOWN_ARCH = re.compile(r"--gpu-architecture|[Uu]nsupported gpu architecture")
@@ -31,9 +32,6 @@ _INSTALL = (
     "no CUDA compiler here: install NVRTC (pip install nvidia-cuda-nvrtc cuda-bindings, or, for a "
     "driver of CUDA 12, pip install nvidia-cuda-nvrtc-cu12 'cuda-bindings<13') or put nvcc on PATH"
 )
-_BOUNDS = re.compile(r"__launch_bounds__\((\d+)\) (\w+)\(")
-_REGISTERS = 1 << 16  # of a multiprocessor, from sm_50 on
-_FEW_BLOCKS, _CLOSE = 4, 8  # of which one more tells, and registers that it may lack for it
 _MODULES = ("cuda.bindings.nvrtc", "cuda.nvrtc")  # the second: cuda-python before 12.6
 _PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc-cu13")
 
@@ -91,57 +89,11 @@ def compile_cuda(
         raise TargetError(_INSTALL)
     made = made_with(source, arch, kind, options)
     if kind == "cubin":
-        told = _for_other_blocks(source, made[1])
+        told = for_other_blocks(source, made[1])
         if told != source:
             other = made_with(told, arch, kind, options)
-            return min(made, other, key=lambda x: _ranked(source, x[1]))
+            return min(made, other, key=lambda x: ranked(source, x[1]))
     return made
-
-
-def _for_other_blocks(source: str, log: str) -> str:
-    """CUDA source whose kernels say how many blocks there have to be on a multiprocessor, where
-    ptxas, which is not told, missed by little.
-
-    It plans for many blocks, and keeps some bytes in memory to have them, where one register more
-    would do: of those that spill, for half as many. And of kernels that have few blocks it takes a
-    register more than the next one would leave.
-    """
-
-    def bounds(m: re.Match[str]) -> str:
-        threads, said = int(m[1]), used.get(m[2])
-        if said is None:
-            return m[0]
-        registers, spilled = said
-        blocks = _blocks(threads, registers)
-        if spilled:
-            wanted = max(1, blocks // 2)
-        elif blocks < _FEW_BLOCKS and _blocks(threads, registers - _CLOSE) > blocks:
-            wanted = blocks + 1
-        else:
-            return m[0]
-        return f"__launch_bounds__({threads}, {wanted}) {m[2]}("
-
-    used = _said(log)
-    return _BOUNDS.sub(bounds, source)
-
-
-def _said(log: str) -> dict[str, tuple[int, int]]:
-    """By kernel, the registers and the bytes that are spilled, as ptxas says."""
-    found = (m for m in _REPORT.finditer(log) if m[5])
-    return {m[1]: (int(m[5]), int(m[3]) + int(m[4])) for m in found}
-
-
-def _blocks(threads: int, registers: int) -> int:
-    """Blocks that a multiprocessor has registers for: threads take them by eights."""
-    return _REGISTERS // (-(-threads // 32) * 32 * -(-registers // 8) * 8)
-
-
-def _ranked(source: str, log: str) -> tuple[int, int]:
-    """First what spills least, of that what has the most blocks."""
-    threads = {m[2]: int(m[1]) for m in _BOUNDS.finditer(source)}
-    said = _said(log)
-    blocks = sum(_blocks(n, said[name][0]) for name, n in threads.items() if name in said)
-    return sum(spilled for _, spilled in said.values()), -blocks
 
 
 # -- NVRTC
@@ -334,12 +286,6 @@ def known_archs() -> tuple[str, ...]:
 
 # -- resources
 
-_REPORT = re.compile(
-    r"Compiling entry function '(\S+)' for '\w+'.*?"
-    r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
-    r"(?:\n[^\n]*Used (\d+) registers)?",
-    re.S,
-)
 _LOSS = re.compile(r"\((C\d+)\) Potential Performance Loss: (.*?) in (?:the )?function '(\w+)'")
 _REGCOUNT, _FRAME_SIZE = 0x2F, 0x11
 _RESERVED_SHARED = 1024  # bytes of a block that the system keeps for itself
@@ -351,7 +297,7 @@ def resource_usage(cubin: bytes, log: str = "") -> dict[str, KernelUsage]:
     sections = _elf_sections(cubin)
     names = [s[0] for s in sections]
     registers, frames = _nv_info(sections)
-    spills = {m[1]: (int(m[3]), int(m[4])) for m in _REPORT.finditer(log)}
+    spills = {m[1]: (int(m[3]), int(m[4])) for m in REPORT.finditer(log)}
     usage = {}
     for at, name in enumerate(names):
         if not name.startswith(".text."):

@@ -58,7 +58,7 @@ class Lanes:
 def lanes_of(op: Any, form: Contraction | None, machine: Machine) -> Lanes | None:
     """The best of the machine's instructions for a product of whole vectors at least along the
     reduction; None for none."""
-    if form is None or not is_product(op) or form.panel:
+    if form is None or len(op.axis) < 2 or not is_product(op) or form.panel:
         return None
     row, side, (k,) = form.row_side, form.vector_side, op.reduce_axis
     if row is None or side is None or row.producer == side.producer:

@@ -106,7 +106,7 @@ def tiles(
     if pads and groups is None:
         _skip_padding(s[product], tile)
     own = cut.size and (cut.order != PANELS_FIRST or form.both or shared.panels == 1)
-    side = form.row_side if own and _apart(form, product) else None
+    side = form.row_side if own and form.rows and _apart(form, product) else None
     again = False
     if side is not None:
         axis = product.op.axis[form.rows[cut.axis]]
