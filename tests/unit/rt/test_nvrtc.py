@@ -10,7 +10,7 @@ import pytest
 import tilewright as tw
 from tilewright import te, topi
 from tilewright.base.errors import CompileError, TargetError
-from tilewright.rt.drivers import nvrtc
+from tilewright.rt.drivers import nvrtc, ptxas
 
 SOURCE = """\
 extern "C" __global__ void __launch_bounds__(64) first(float* a, int n) {
@@ -65,7 +65,7 @@ def test_spills_come_from_the_compilers_report() -> None:
         "ptxas info    : Compiling entry function 'g' for 'sm_80'\n"
         "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
     )
-    found = {m[1]: m.groups()[1:4] for m in nvrtc.REPORT.finditer(log)}
+    found = {m[1]: m.groups()[1:4] for m in ptxas.REPORT.finditer(log)}
     assert found == {"f": ("96", "88", "84"), "g": ("0", "0", "0")}
 
 
