@@ -73,7 +73,9 @@ def test_float32_product(arch: str) -> None:
     s = static("matmul_f32", arch)
     # 16 of k, 8 x 8 elements a thread; what is loaded for 4 of k: 8 vectors of A and 8 of B
     assert s.count("FFMA", loop=True) == 1024
-    assert s.count("LDS", loop=True) == s.count("LDS..128", loop=True) == 64
+    assert s.count("LDS..128", loop=True) == 64
+    # with all its registers taken, ptxas may load an element again
+    assert s.count("LDS", loop=True) - 64 <= (s.registers == 128)
     assert s.count("LDGSTS..128", loop=True) == 4
     assert s.count("BAR", loop=True) == 1
     assert s.share("FFMA") > 88
