@@ -29,9 +29,9 @@ from ...tensor.tensor import Tensor
 from ..tensor_intrin.dot import HIGHEST, dot_along
 from .contraction import Contraction, contraction_of, is_product, step_of
 from .dots import Groups
-from .few_rows import dot_tiles
+from .few_rows import dot_tiles, in_dot_tiles
 from .injective import arrange
-from .machine import PARALLEL_PRODUCTS, Machine, extent_of, parallel_if, work_of
+from .machine import Machine, extent_of, work_of
 from .regroup import turned_bytes
 from .restated import Replaced, restated
 
@@ -103,16 +103,9 @@ def dots_in_lanes(
     total = s[product].op.output(0)
     out = total if product.op is out.op else out
     parts = [s[t].op.output(0) for t in parts]
-    *batch, i, j = s[out].op.axis
     room = machine.working - (2 if len(parts) > 1 else 0)
     rows, columns = machine.choose(name, "dots", dot_tiles(m, room))
-    jo, ji = s[out].split(j, factor=columns)
-    io, ii = s[out].split(i, factor=rows)
-    s[out].reorder(*batch, jo, io, ii, ji)
-    s[out].unroll(ii)
-    s[out].unroll(ji)
-    piece = s[out].fuse(*batch, jo) if batch else jo
-    parallel_if(s[out], piece, work, PARALLEL_PRODUCTS, machine)
+    io = in_dot_tiles(s[out], rows, columns, work, machine)
     if total.op is not out.op:
         s[total].compute_at(s[out], io)
         for axis in s[total].op.axis[-2:]:

@@ -6,7 +6,7 @@ from math import prod
 
 from ...base.dtype import parse
 from ...loopir.iter import IterVar
-from ...schedule.api import Schedule
+from ...schedule.api import Schedule, Stage
 from ...tensor.tensor import Tensor
 from .contraction import Contraction
 from .decisions import Value
@@ -83,6 +83,20 @@ def sums_of_rows(
         stage.unroll(axis)
 
 
+def in_dot_tiles(stage: Stage, rows: int, columns: int, work: int, machine: Machine) -> IterVar:
+    """Cut the output of `work` products in tiles of dot products, columns of which threads share;
+    the loop over tiles of one."""
+    *batch, i, j = stage.op.axis
+    jo, ji = stage.split(j, factor=columns)
+    io, ii = stage.split(i, factor=rows)
+    stage.reorder(*batch, jo, io, ii, ji)
+    stage.unroll(ii)
+    stage.unroll(ji)
+    piece = stage.fuse(*batch, jo) if batch else jo
+    parallel_if(stage, piece, work, PARALLEL_PRODUCTS, machine)
+    return io
+
+
 def dot_products(s: Schedule, product: Tensor, out: Tensor, machine: Machine) -> None:
     """Tiles of dot products, each in the lanes of a vector that are added at the end."""
     lanes = machine.lanes(product.dtype)
@@ -90,15 +104,8 @@ def dot_products(s: Schedule, product: Tensor, out: Tensor, machine: Machine) ->
     m = extent_of(s[out].op.axis[-2]) or LIKELY_ROWS
     _, lane = s[product].split(s[product].op.reduce_axis[0], factor=lanes)
     parts = s.rfactor(product, lane, len(product.op.axis))
-    *batch, i, j = s[out].op.axis
     rows, columns = machine.choose(name, "dots", dot_tiles(m, machine.working))
-    jo, ji = s[out].split(j, factor=columns)
-    io, ii = s[out].split(i, factor=rows)
-    s[out].reorder(*batch, jo, io, ii, ji)
-    s[out].unroll(ii)
-    s[out].unroll(ji)
-    piece = s[out].fuse(*batch, jo) if batch else jo
-    parallel_if(s[out], piece, work, PARALLEL_PRODUCTS, machine)
+    io = in_dot_tiles(s[out], rows, columns, work, machine)
     total = s[product]
     if product.op is not out.op:
         total.compute_at(s[out], io)
