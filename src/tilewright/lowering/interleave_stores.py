@@ -19,9 +19,9 @@ from ..loopir import stmt as S
 from ..loopir.effects import CallEffectKind, side_effect
 from ..loopir.equal import structural_equal
 from ..loopir.expr import const, const_int
-from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import walk
 from .options import LowerOptions
+from .store_runs import RunsOfStores
 
 
 def interleave_stores(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
@@ -39,26 +39,15 @@ def interleave_stores(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     return func.with_body(_Interleaver(masks).stmt(func.body))
 
 
-class _Interleaver(Rewriter):
+class _Interleaver(RunsOfStores):
     def __init__(self, masks: bool) -> None:
         self.analyzer, self.masks = Analyzer(), masks
 
-    @handles(S.SeqStmt)
-    def _seq(self, s: S.SeqStmt) -> Any:
-        parts: list[Any] = []
-        changed, at = False, 0
-        while at < len(s.seq):
-            stride = _stride(s.seq[at])
-            run = s.seq[at : at + stride]
-            if stride and len(run) == stride and self._is_run(run, stride):
-                parts.append(_together(run))
-                changed, at = True, at + stride
-                continue
-            part = self.stmt(s.seq[at])
-            changed = changed or part is not s.seq[at]
-            parts.append(part)
-            at += 1
-        return S.seq(parts) if changed else s
+    def length(self, first: S.Stmt) -> int:
+        return _stride(first)
+
+    def replaced(self, run: Sequence[Any], length: int) -> S.Stmt | None:
+        return _together(run) if len(run) == length and self._is_run(run, length) else None
 
     def _is_run(self, run: Sequence[Any], stride: int) -> bool:
         """Whether stores of one stride go side by side."""

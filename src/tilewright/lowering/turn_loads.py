@@ -22,6 +22,7 @@ from ..loopir.expr import const, const_int
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import walk
 from .options import LowerOptions
+from .store_runs import RunsOfStores
 
 LEAST = 4
 """Lanes: of fewer, the loads of single elements are as many as the shuffles."""
@@ -44,29 +45,14 @@ def turn_loads(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     return func.with_body(_Turner().stmt(func.body))
 
 
-class _Turner(Rewriter):
+class _Turner(RunsOfStores):
     def __init__(self) -> None:
         self.analyzer = Analyzer()
 
-    @handles(S.SeqStmt)
-    def _seq(self, s: S.SeqStmt) -> Any:
-        parts: list[Any] = []
-        changed, at = False, 0
-        while at < len(s.seq):
-            lanes = _strided_lanes(s.seq[at])
-            run = s.seq[at : at + lanes]
-            turned = self._turned(run, lanes) if lanes else None
-            if turned is not None:
-                parts.append(turned)
-                changed, at = True, at + lanes
-                continue
-            part = self.stmt(s.seq[at])
-            changed = changed or part is not s.seq[at]
-            parts.append(part)
-            at += 1
-        return S.seq(parts) if changed else s
+    def length(self, first: S.Stmt) -> int:
+        return _strided_lanes(first)
 
-    def _turned(self, run: Sequence[S.Stmt], lanes: int) -> S.Stmt | None:
+    def replaced(self, run: Sequence[Any], lanes: int) -> S.Stmt | None:
         """A run of stores with all squares in it turned; None where there is none."""
         if len(run) < lanes or any(type(x) is not S.BufferStore for x in run):
             return None
