@@ -64,6 +64,9 @@ def test_all_stages_of_a_program(program: Path) -> None:
         assert 0 < figures["registers"] < 64 and figures["spill_bytes"] == 0
     else:
         assert "no CUDA compiler here" in cuda["stages"]["asm"]
+    (plain,) = opencl["figures"].values()  # one block in simt: 64 lanes of 4 bytes, two warps
+    assert plain == {"bytes_a_global_access": 128.0, "percent_of_moved_bytes_asked": 100.0}
+    assert plain.items() <= cuda["figures"]["twice_kernel"].items()
 
 
 def test_one_stage_of_one_function(program: Path) -> None:
@@ -170,6 +173,11 @@ def test_kernels_of_a_network_come_with_their_figures(tmp_path: Path) -> None:
     assert kernel["spill_bytes"] == 0 and kernel["shared_bytes"] > 0
     assert kernel["global_async_copies_of_128_bits"] == kernel["global_async_copies"] > 0
     assert any(name.startswith("HMMA") for name in kernel["hottest_instructions"])
+    assert (
+        1 <= kernel["turns_a_shared_access"] <= 1.1
+        and kernel["percent_of_moved_bytes_asked"] == 100
+    )
+    assert 128 < kernel["bytes_a_global_access"] <= 512
     (estimate,) = (f for f in unit["figures"].values() if "us_at_least" in f)
     assert estimate["gflop"] == round(2 * 512 * 256 * 64 / 1e9, 4)
     assert estimate["us_at_least"] > 2 and estimate["kernels"] == 1

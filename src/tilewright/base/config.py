@@ -259,6 +259,13 @@ for _option in (
         _T + "NETWORK_MEMORY",
     ),
     Option("dump_dir", Path, None, "folder for the text of each stage of a build", _T + "DUMP_DIR"),
+    Option(
+        "dump_accesses",
+        bool,
+        False,
+        "dump_dir gets figures of how GPU kernels access memory too, by a block of each in simt",
+        _T + "DUMP_ACCESSES",
+    ),
     Option("verify", bool, False, "verify the program after every pass", _T + "VERIFY"),
     Option(
         "keep_schedule_record",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import CompileError, TargetError, TilewrightError
-from ..driver.build_device import build_device
+from ..driver.build_device import accesses, build_device
 from ..driver.build_module import build_lowered
 from ..graph.build import distinct_groups, find_schedules, prepare
 from ..graph.kernel import lower_named
@@ -45,6 +45,11 @@ class Unit:
     name: str
     texts: dict[str, str] = field(default_factory=dict)
     figures: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def add_accesses(self, found: Mapping[str, Mapping[str, float]]) -> None:
+        """Add to each kernel's figures how it accesses memory."""
+        for name, more in found.items():
+            self.figures.setdefault(name, {}).update(more)
 
 
 @dataclass(frozen=True)
@@ -133,6 +138,8 @@ def _of_model(path: Path, options: Options) -> list[Unit]:
         for module in built.imported_modules or (built,):  # of devices, what the host launches
             unit = _of_module(module, options, host, work_of(distinct[k]) if device else None)
             units.append(Unit(names[k], unit.texts, unit.figures))
+        if device and options.stage in (None, "asm"):
+            units[-1].add_accesses(accesses(built))
     return units
 
 
@@ -140,6 +147,8 @@ def _of_program(path: Path, options: Options) -> list[Unit]:
     """Everything that a program builds: it runs in a process of its own, its stages are dumped."""
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         env = {**os.environ, "TILEWRIGHT_DUMP_DIR": folder}
+        if options.stage in (None, "asm"):
+            env["TILEWRIGHT_DUMP_ACCESSES"] = "1"
         command = [sys.executable, str(path), *options.args]
         try:
             done = subprocess.run(
@@ -181,6 +190,8 @@ def _read_dumps(folder: Path, options: Options) -> list[Unit]:
                 _add_cuda(unit, text, options.arch, {})
         elif kind == "s":
             unit.texts["asm"] = text
+        elif kind == "accesses":
+            unit.add_accesses(json.loads(text))
     return units
 
 

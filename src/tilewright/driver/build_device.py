@@ -7,6 +7,7 @@ of the kernels. Nothing here needs LLVM, a driver or a device.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -72,12 +73,27 @@ def build_device(module: IRModule, target: Target) -> Module:
     if code.kind == "cuda":
         texts.update(_compiled_texts(code))
     kernels = Module.of_kernels(code, target, texts)
-    return Module.of_device(
+    made = Module.of_device(
         [(_info(b, target, align), b.host.text) for b in built],
         target,
         kernels,
         {"tir": lambda: str(module)},
     )
+    if config.get("dump_accesses"):
+        dump(first, "accesses", lambda: json.dumps(accesses(made)))
+    return made
+
+
+def accesses(module: Module) -> dict[str, dict[str, float]]:
+    """How each kernel of a module that was built here uses memory: turns of a shared access, bytes
+    of a global one, the part of the bytes moved that was asked for; see `sampled`."""
+    from .simt_device import sampled  # who asks for no figures loads no executor
+
+    found: dict[str, dict[str, float]] = {}
+    for name in module.function_names:
+        reports = sampled(module[name])
+        found.update((kernel, r.accesses()) for kernel, r in reports.items() if r is not None)
+    return found
 
 
 def _compiled_texts(code: DeviceCode) -> dict[str, str | Callable[[], str]]:

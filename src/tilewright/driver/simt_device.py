@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
+from ..base.dtype import parse
 from ..base.errors import ArgumentError, TilewrightError
 from ..base.tensor_map import TensorMap
 from ..interp.simt import SimtArray, SimtMap, SimtReport, run_kernel
 from ..loopir.stmt import PrimFunc
+from ..rt.device_module import DeviceFunction
 from ..rt.drivers import base
 
 DEVICE_TYPE = 20
@@ -24,6 +27,26 @@ _WARP = 32
 _SHARED = 1 << 20  # what targets allow is checked when they are built for
 _ALIGN = 64
 _AXES = ("x", "y", "z")
+
+
+_UNKNOWN = 64  # where an extent is not known
+_sampling = ContextVar("sampling", default=False)
+
+
+def sampled(function: DeviceFunction) -> dict[str, SimtReport]:
+    """How the kernels of a function use memory, by one block of each in the middle of its grid, on
+    zeros. Extents that are not known, and numbers, are 64; empty where that fits no argument."""
+    args: list[Any] = []
+    for a in function.info.args:
+        shape = [d if isinstance(d, int) else _UNKNOWN for d in a.shape]
+        args.append(np.zeros(shape, parse(a.dtype).numpy) if a.is_array else _UNKNOWN)
+    token = _sampling.set(True)
+    try:
+        return function.run_simt(*args)
+    except TilewrightError:  # the arguments do not fit each other, or it is more than simt takes
+        return {}
+    finally:
+        _sampling.reset(token)
 
 
 class _Event(base.Event):
@@ -77,7 +100,12 @@ class SimtKernel(base.Kernel):
         sizes = {f"blockIdx.{a}": n for a, n in zip(_AXES, grid)}
         sizes.update({f"threadIdx.{a}": n for a, n in zip(_AXES, block)})
         self.last = run_kernel(
-            self.func, sizes, args, warp_size=self.warp_size, align=self.info.align
+            self.func,
+            sizes,
+            args,
+            warp_size=self.warp_size,
+            align=self.info.align,
+            sample=_sampling.get(),
         )
 
     def bind(

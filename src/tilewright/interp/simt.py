@@ -38,6 +38,7 @@ def run_kernel(
     check: bool = True,
     warp_size: int = 32,
     align: Sequence[int] = (),
+    sample: bool = False,
 ) -> SimtReport:
     """Run a kernel; arrays among `args` are read and written in place.
 
@@ -54,7 +55,8 @@ def run_kernel(
     or decide something;
     vectors that need an address of `align` and have another; divisions by zero and failed asserts.
     The kernel runs to its end first; elements out of bounds are left out. `check=False` returns the
-    report with the findings in it instead.
+    report with the findings in it instead. `sample` runs one block in the middle of the grid, the
+    first steps of each of its loops, for the figures of its accesses alone: nothing is checked.
     Raises ArgumentError for arguments that do not fit, TilewrightError for a function without a
     meaning (see `register_simt`).
     """
@@ -64,11 +66,14 @@ def run_kernel(
     report = SimtReport(kernel.name)
     try:
         with np.errstate(all="ignore"):
-            Launch(made, dict(grid or {}), args, warp_size, report, align).run()
+            launch = Launch(made, dict(grid or {}), args, warp_size, report, align)
+            launch.sample() if sample else launch.run()
     except RecursionError:
         raise TilewrightError(
             f"simt: statements or expressions of {kernel.name} are nested too deeply"
         ) from None
+    if sample:
+        report.findings.clear()
     if report.findings and check:
         raise_findings(kernel, report)
     mark_lines(kernel, report.findings)

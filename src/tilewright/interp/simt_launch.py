@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from .simt_traffic import Samples
 
 _LANES = 1 << 15  # that run together, where memory allows
 _BYTES = 1 << 28  # of shared and local memory with its shadows
+_STEPS = 8  # of a loop that is sampled: more than a pipeline has stages
 
 
 class SimtArray:
@@ -135,6 +137,14 @@ class Launch:
         elif writes:
             m.shadow = RaceShadow(units, True, True, reads)
 
+    def sample(self) -> None:
+        """Run one block, in the middle of the grid, and the first steps of each loop: its accesses
+        are like those of others, its results mean nothing."""
+        g, samples = self.geometry, Samples()
+        if g.blocks and g.threads:
+            self._batch(g.blocks // 2, 1, 1, samples, _STEPS)
+        self._count(samples)
+
     def run(self) -> None:
         g = self.geometry
         samples = Samples()
@@ -147,10 +157,14 @@ class Launch:
         for m, array in self.partly:
             known = np.repeat(m.shadow.writes != 0, m.unit)
             array.written[: known.size] |= known
+        self._count(samples)
+
+    def _count(self, samples: Samples) -> None:
         if samples.accesses:
             self.report.bank_conflicts = samples.turns / samples.accesses
         if samples.moved:
             self.report.coalescing = samples.asked / samples.moved
+            self.report.bytes_an_access = samples.asked / samples.requests
 
     def _blocks_at_once(self) -> int:
         g = self.geometry
@@ -163,12 +177,14 @@ class Launch:
             block_bytes += count * 8 if is_shared(s.buffer.scope_name) else count * 2 * g.threads
         return max(1, min(lanes, _BYTES // block_bytes, g.blocks))
 
-    def _batch(self, first: int, count: int, clock: int, samples: Samples) -> int:
+    def _batch(
+        self, first: int, count: int, clock: int, samples: Samples, most_steps: int = sys.maxsize
+    ) -> int:
         """Run blocks together; gives the time at their end."""
         code, g = self.kernel.code, self.geometry
         st = State(g, first, count, len(code.slots), self.log)
         st.cache = [None] * code.caches
-        st.samples = samples
+        st.samples, st.most_steps = samples, most_steps
         st.maps = self.maps
         st.memory.update(self.memory)
         st.start(clock, 1)

@@ -83,12 +83,13 @@ class SimtReport:
     """Figures of one launch.
 
     `barriers` counts block barriers times the blocks that ran them, `warp_barriers` the same for
-    warps. `traffic` has element counts by scope ("global", "shared", "local", "warp"). Two figures
-    are estimated from a sample of the accesses: `bank_conflicts`, how many turns an access of a
-    warp to shared memory takes in the mean (1.0 is free of conflicts; 32 banks of 4 bytes), and
+    warps. `traffic` has element counts by scope ("global", "shared", "local", "warp"). Three
+    figures are estimated from a sample of the accesses: `bank_conflicts`, how many turns an access
+    of a warp to shared memory takes in the mean (1.0 is free of conflicts; 32 banks of 4 bytes),
     `coalescing`, the bytes that warps asked of global memory by those moved in sectors of 32 bytes
-    (1.0 is perfect). Both are None where there was no such access. `benign_writes` counts writes of
-    the very value that another thread had written without a barrier between.
+    (1.0 is perfect), and `bytes_an_access`, how many of them a warp asked for at once (512 where
+    each of 32 lanes takes 128 bits). They are None where there was no such access. `benign_writes`
+    counts writes of the very value that another thread had written without a barrier between.
     """
 
     kernel: str
@@ -102,6 +103,7 @@ class SimtReport:
     traffic: dict[str, Traffic] = field(default_factory=dict)
     bank_conflicts: float | None = None
     coalescing: float | None = None
+    bytes_an_access: float | None = None
     findings: list[Finding] = field(default_factory=list)
 
     def scope(self, name: str) -> Traffic:
@@ -110,6 +112,15 @@ class SimtReport:
         if counts is None:
             counts = self.traffic[name] = Traffic()
         return counts
+
+    def accesses(self) -> dict[str, float]:
+        """The estimated figures by names for people, those that there are."""
+        found = {
+            "turns_a_shared_access": self.bank_conflicts,
+            "bytes_a_global_access": self.bytes_an_access,
+            "percent_of_moved_bytes_asked": self.coalescing and 100 * self.coalescing,
+        }
+        return {name: round(value, 2) for name, value in found.items() if value is not None}
 
     def __str__(self) -> str:
         lines = [

@@ -8,6 +8,7 @@ thread if a barrier that both passed lies between.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -160,6 +161,7 @@ class State:
         self.products: list[Any] = []  # of warp groups, under way
         self.product_groups: Any = None
         self.samples: Any = None
+        self.most_steps = sys.maxsize  # of a loop, where only its accesses are looked at
 
     def put(self, n: int, value: Any) -> None:
         """Give a variable a value."""

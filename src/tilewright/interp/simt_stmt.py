@@ -292,14 +292,14 @@ class KernelCode(CallCode):
             if st.tainted:
                 st.taint_env.pop(var, None)
             if a.ndim == 0 and e.ndim == 0:
-                for i in range(int(a), int(a) + int(e)):
+                for i in range(int(a), int(a) + min(int(e), st.most_steps)):
                     st.put(n, number(i))
                     body(st)
                 return
             old = st.mask
             steps_of = np.broadcast_to(e, (st.lanes,))
             most = int(steps_of.max() if old is None else steps_of[old].max(initial=0))
-            for i in range(most):
+            for i in range(min(most, st.most_steps)):
                 st.put(n, a + number(i))
                 mask = i < steps_of
                 self.narrow(st, mask if old is None else mask & old, body)

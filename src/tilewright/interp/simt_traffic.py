@@ -23,13 +23,14 @@ _WARPS = 64  # of an access that are looked at
 class Samples:
     """Sums over the accesses looked at."""
 
-    __slots__ = ("turns", "accesses", "asked", "moved", "seen")
+    __slots__ = ("turns", "accesses", "asked", "moved", "requests", "seen")
 
     def __init__(self) -> None:
         self.turns = 0
         self.accesses = 0
         self.asked = 0
         self.moved = 0
+        self.requests = 0  # of warps to global memory
         self.seen: dict[Any, int] = {}
 
 
@@ -77,6 +78,7 @@ def _sectors(samples: Samples, grid: Array, item: int) -> None:
     elements = np.sort(np.where(used, each, -1), axis=1)
     different = (elements[:, 1:] != elements[:, :-1]).sum() + len(elements)
     different -= (elements[:, 0] < 0).sum()
+    samples.requests += int(used.any(axis=1).sum())
     samples.asked += int(different) * item
     samples.moved += int(distinct) * _SECTOR
 

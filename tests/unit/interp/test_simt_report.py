@@ -59,6 +59,36 @@ def test_coalescing(step, share):
     assert run_kernel(kernel, None, [zeros(n), zeros(n)]).coalescing == share
 
 
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_bytes_an_access(lanes):
+    def write(ib, k):
+        at = E.Ramp(k.tx * lanes, E.const(1), lanes) if lanes > 1 else k.tx
+        value = E.BufferLoad(k.A_buffer, [at])
+        ib.emit(S.BufferStore(k.B_buffer, value, [at]))
+
+    n = 32 * lanes
+    kernel = make_kernel(write, {"A": ("float32", n), "B": ("float32", n)})
+    assert run_kernel(kernel, None, [zeros(n), zeros(n)]).bytes_an_access == 128 * lanes
+
+
+def test_a_sample_is_of_one_block_and_the_first_steps():
+    """So that a kernel of any size is looked at in moments, whatever its results would be."""
+
+    def write(ib, k):
+        s = ib.allocate("float32", (32 * 33,), "s", scope="shared")
+        with ib.for_range(0, 2**30, name="i") as i:
+            s[(k.tx * 2 + i * 64) % 1024] = k.A[k.tx]
+            sync(ib)
+        k.A[k.bx * 64 + k.tx * 2] = s[k.tx * 2]
+
+    kernel = make_kernel(write, {"A": ("float32", 2**20)}, grid=(2**14,))
+    data = np.zeros(2**20, np.float32)
+    report = run_kernel(kernel, None, [data], sample=True)
+    assert report.bank_conflicts == 2 and not report.findings
+    assert report.coalescing is not None and 0.5 < report.coalescing < 1
+    assert report.blocks == 2**14 and report.barriers == 8
+
+
 def test_an_error_shows_eight_problems_and_all_marks():
     def write(ib, k):
         for n in range(10):
