@@ -25,6 +25,7 @@ from ..loopir.visit import nodes
 from ..lowering.device_pipeline import run_device_pipeline
 from ..lowering.split_host_device import CALL_KERNEL, DeviceProgram, launch_extents, launch_of
 from ..lowering.verify_gpu_code import require_limits
+from ..rt.device_module import DeviceFunction
 from ..rt.drivers import nvrtc
 from ..rt.drivers.base import MAP, DeviceCode, KernelInfo
 from ..rt.module import Module
@@ -91,8 +92,10 @@ def accesses(module: Module) -> dict[str, dict[str, float]]:
 
     found: dict[str, dict[str, float]] = {}
     for name in module.function_names:
-        reports = sampled(module[name])
-        found.update((kernel, r.accesses()) for kernel, r in reports.items() if r is not None)
+        function = module[name]
+        if isinstance(function, DeviceFunction):
+            reports = sampled(function)
+            found.update((kernel, r.accesses()) for kernel, r in reports.items() if r is not None)
     return found
 
 
