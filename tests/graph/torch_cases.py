@@ -78,6 +78,7 @@ ELEMENTS: dict[str, tuple[Callable[..., Any], ...]] = {
         lambda x: torch.addcmul(x, x, x, value=0.5), lambda x: torch.lerp(x, x * 2, 0.3),
         lambda x: torch.addcdiv(x, x, x + 9, value=2), lambda x: x.clamp(-0.5, 0.7),
         lambda x: torch.maximum(x, -x), lambda x: x.clamp(min=x.mean()), torch.nan_to_num,
+        lambda x: torch.max(x, -x), lambda x: torch.min(x, x[0]),
     ),
     "quotients": (
         lambda x: TENTHS // STEPS, lambda x: TENTHS.half() // STEPS.half(), lambda x: x // 0.1,

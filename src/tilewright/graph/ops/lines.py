@@ -15,7 +15,7 @@ from ...loopir.expr import cast, const
 from ...tensor.compute import compute
 from ...tensor.tensor import Tensor
 from ...topi.scan import running
-from .spec import INJECTIVE, MOVED, OPAQUE, Array, OpSpec
+from .spec import INJECTIVE, MOVED, OPAQUE, ORDER, WIDE, Array, OpSpec
 
 
 def _topk_places(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -81,7 +81,8 @@ def _scan(name: str, join: Callable[[Any, Any], Any], start: Callable[[str], Any
             out = np.concatenate([first, out], axis).take(range(data.shape[axis]), axis)
         return (np.flip(out, axis) if a["reverse"] else out).astype(x[0].dtype)
 
-    return OpSpec(apply, OPAQUE, numpy if name in ("cumsum", "cumprod") else None)
+    precision = "" if name in ("cummax", "cummin") else WIDE
+    return OpSpec(apply, OPAQUE, numpy if name in ("cumsum", "cumprod") else None, precision)
 
 
 def _trilu(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -123,7 +124,7 @@ def _diagonal(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
 
 
 OPS: dict[str, OpSpec] = {
-    "topk_places": OpSpec(_topk_places, OPAQUE, _numpy_topk_places),
+    "topk_places": OpSpec(_topk_places, OPAQUE, _numpy_topk_places, ORDER),
     "take_along": OpSpec(_take_along, INJECTIVE, precision=MOVED),
     "cumsum": _scan("cumsum", add, lambda _: 0),
     "cumprod": _scan("cumprod", mul, lambda _: 1),

@@ -16,7 +16,7 @@ from ...tensor.broadcast import broadcast
 from ...tensor.tensor import Tensor
 from ...topi.elemwise import accumulator, unary
 from ...topi.reduction import sum_in
-from .spec import ANCHOR, INSIDE, OPAQUE, OpSpec, rounded_once
+from .spec import ANCHOR, INSIDE, OPAQUE, ORDER, OpSpec, rounded_once
 
 
 def _sum(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -134,7 +134,7 @@ def _mean_variance(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
 OPS: dict[str, OpSpec] = {
     "reduce": OpSpec(_reduce, ANCHOR, precision=INSIDE),
     "log_sum_exp": OpSpec(_log_sum_exp, OPAQUE),
-    "arg": OpSpec(_arg, ANCHOR),
+    "arg": OpSpec(_arg, ANCHOR, precision=ORDER),
     "lp_normalize": OpSpec(_lp_normalize, OPAQUE),
     "mean_variance": OpSpec(_mean_variance, OPAQUE),
 }

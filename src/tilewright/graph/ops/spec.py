@@ -19,6 +19,7 @@ OPAQUE = "opaque"  # a group of its own
 
 PRODUCT = "product"  # narrow floats are multiplied and summed in `out_dtype`
 INSIDE = "inside"  # computed in float32 whatever type comes and goes
+ORDER = "order"  # which elements are chosen hangs on the last digits
 WIDE = "wide"  # the error or range of results in narrow floats would be too large
 MOVED = "moved"  # results are elements of the inputs, whatever type these have
 BITS = "bits"  # what is computed depends on the type of the inputs

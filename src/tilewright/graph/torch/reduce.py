@@ -38,9 +38,11 @@ def _reduce(kind: str) -> Converter:
 
 
 def _extreme(kind: str) -> Converter:
-    """max and min: of all elements, or along a dimension with the places."""
+    """max and min: of all elements, along a dimension with the places, or of two tensors."""
 
-    def convert(c: Call, x: Value, axis: int | None = None, keep: bool = False) -> Any:
+    def convert(c: Call, x: Value, axis: Any = None, keep: bool = False) -> Any:
+        if isinstance(axis, Value):
+            return c(f"{kind}imum", c.value(x, c.dtype), c.value(axis, c.dtype))
         if axis is None:
             return _reduce(kind)(c, x)
         if not x.shape:
