@@ -4,8 +4,10 @@ A function reads and writes its arrays once, at the memory's rate, or does its o
 rate of the units that its machine code uses, times the share of those among the arithmetic of its
 hottest loop and the share of the multiprocessors that its blocks fill; whichever takes longer
 (S. Williams, A. Waterman, D. Patterson, Roofline: an insightful visual performance model for
-multicore architectures, CACM 2009). A launch for each kernel is added. It is what the code could
-reach, and no prediction.
+multicore architectures, CACM 2009). Few threads do not reach the memory's rate: only so many
+bytes are under way at a time (J. Little, A proof for the queuing formula L = lambda W, Operations
+Research 1961), of each thread what it keeps in registers, of each block what has room in shared
+memory. A launch for each kernel is added. It is what the code could reach, and no prediction.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from ..rt.plan import Work
 from .sass import Static, arithmetic_share, tensor_instructions
 
 _LAUNCH = 2e-6  # seconds from kernel to kernel of a stream
+_LATENCY = 300e-9  # of global memory (Z. Jia et al., arXiv:1804.06826, 2018: 375 cycles on a V100)
+_UNDER_WAY = 128  # bytes that a thread loads before it waits: eight loads of 128 bits
 _GRID = re.compile(r"launch\('(\w+)', \((\d+), (\d+), (\d+)\)")
 
 
@@ -73,7 +77,10 @@ def estimate(
     halves = main.count("HFMA2") > main.count("FFMA")
     rate = g.tensor if on_cores else g.float16 if halves else g.float32
     share = max(arithmetic_share(main), 1.0) / 100
-    moving, computing = work.bytes / g.memory, work.flops / (rate * share * filled)
+    at_once = min(blocks, g.processors * max(1, main.blocks))
+    under_way = at_once * max(main.threads * _UNDER_WAY, main.shared)
+    moving = work.bytes / min(g.memory, under_way / _LATENCY)
+    computing = work.flops / (rate * share * filled)
     return {
         "kernel": main.name, "launches": len(grids), "blocks": blocks,
         "registers": main.registers, "spills": main.spills, "tensor": on_cores,

@@ -225,11 +225,13 @@ def test_estimates() -> None:
     assert busy["us"] == pytest.approx(1e6 * (1e9 / (gpu.float32 * 0.8) + 2e-6))
     half = gpu_networks.estimate(Work(10**9, 10**6), [("k", 54)], {"k": s}, gpu)
     assert half["us"] - 2 == pytest.approx(2 * (busy["us"] - 2))
-    moved = gpu_networks.estimate(Work(10, 10**9), [("p", 1), ("k", 54)],
+    moved = gpu_networks.estimate(Work(10, 10**9), [("p", 1), ("k", 540)],
                                   {"k": s, "p": replace(s, name="p", everything=Counter())},
                                   gpu)  # fmt: skip
     assert moved["binds"] == "memory" and moved["launches"] == 2
     assert moved["us"] == pytest.approx(1e6 * (1e9 / gpu.memory + 4e-6))
+    alone = gpu_networks.estimate(Work(10, 10**6), [("k", 1)], {"k": replace(s, threads=1)}, gpu)
+    assert alone["us"] > 1000, "one thread waits for the memory again and again"
     network = {"network": "n", "dtype": "float16", "gpu": gpu.name, "calls": 1, "kernels": 2,
                "warnings": [], "spilling": [], "us": 2 * moved["us"], "build_s": 1, "compile_s": 1,
                "rows": 2 * [{"nodes": ["conv", "relu"], **moved}]}  # fmt: skip
