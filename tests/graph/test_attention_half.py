@@ -1,4 +1,5 @@
-"""Attention of models in half precision: one kernel on CUDA, however the softmax is written."""
+"""Attention of models in half precision, and of others: one kernel on CUDA, however the softmax is
+written."""
 
 from __future__ import annotations
 
@@ -133,20 +134,45 @@ def test_causal_masks_are_no_arrays(way: str, least: str, dtype: str) -> None:
     np.testing.assert_allclose(found, expected(given, mask), OFF[dtype], OFF[dtype])
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-def test_networks_that_become_narrow(dtype: str) -> None:
-    """The scale and the mask are numbers of the kernel there, too."""
-    made = model("scores", "float16", 70)
-    for node in made.graph.node:  # all in float32
+def in_float32(n: int, mask: Array | None = None) -> onnx.ModelProto:
+    made = model("scores", "float16", n, mask)
+    for node in made.graph.node:
         if node.op_type == "Cast":
             node.attribute[0].i = TensorProto.FLOAT
     for info in (*made.graph.input, *made.graph.output):
         info.type.tensor_type.elem_type = TensorProto.FLOAT
+    return made
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_networks_that_become_narrow(dtype: str) -> None:
+    """The scale and the mask are numbers of the kernel there, too."""
+    made = in_float32(70)
     node = attention_of(made, dtype=dtype)
     assert node is not None and node.output.dtype == dtype and len(node.inputs) == 3
     given = {k: v.astype("float32") for k, v in inputs("float16", 70).items()}
     found = in_simt(tw.compile(made, CUDA, precision=dtype), given)
     np.testing.assert_allclose(found, expected(given), OFF[dtype], OFF[dtype])
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
+def test_networks_in_float32_round_nothing(arch: str, causal: bool) -> None:
+    mask = np.where(np.tri(70, dtype=bool), 0, -np.inf) if causal else None
+    made, target = in_float32(70, mask), f"cuda -arch={arch}"
+    node = attention_of(made, target)
+    assert node is not None and node.output.dtype == "float32" and len(node.inputs) == 3
+    given = {k: v.astype("float32") for k, v in inputs("float16", 70).items()}
+    net = tw.compile(made, target)
+    assert "mma" not in kernels(net) and "T_attention" in kernels(net)
+    np.testing.assert_allclose(in_simt(net, given), expected(given, mask), 1e-5, 1e-5)
+
+
+def test_older_tensor_cores() -> None:
+    made, given = model("softmax", "float16", 70), inputs("float16", 70)
+    net = tw.compile(made, "cuda -arch=sm_75")
+    assert "tw_mma_m16n8k16" in kernels(net) and "T_attention" in kernels(net)
+    np.testing.assert_allclose(in_simt(net, given), expected(given), 2e-3, 2e-3)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -157,9 +183,8 @@ def test_processors_round_nothing_in_between(way: str) -> None:
     np.testing.assert_allclose(found.astype("float64"), expected(given), 1e-3, 1e-3)
 
 
-@pytest.mark.parametrize("target", ["cuda -arch=sm_75", "opencl"])
-def test_other_devices_keep_the_separate_form(target: str) -> None:
-    assert attention_of(model("softmax", "float16", 70), target) is None
+def test_other_devices_keep_the_separate_form() -> None:
+    assert attention_of(model("softmax", "float16", 70), "opencl") is None
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -1,4 +1,4 @@
-"""Attention on CUDA in one kernel (nn/attention_cores): softmax(q k^T) v, scores in registers."""
+"""Attention on CUDA in one kernel (nn/attention_kernel): softmax(q k^T) v, scores in registers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ import pytest
 import tilewright as tw
 from tilewright import te, tir, topi
 from tilewright.rt.drivers import nvrtc
+from tilewright.topi.nn import attention_kernel
 from tilewright.topi.nn.attention import MASKED, NUMBERS, PLAIN, Sizes, attention
-from tilewright.topi.nn.attention_plan import parts_of, shared_bytes, takes
+from tilewright.topi.nn.attention_plan import BLOCKS, KEYS, parts_of, plan_of, takes
+from tilewright.topi.schedules.gpu.machine import GpuMachine
 
 TARGET = tw.Target("cuda -arch=sm_80")
 WHY = nvrtc.why_missing()
-KINDS = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
-OFF = {"float16": 4e-3, "bfloat16": 3e-2}
+KINDS = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32}
+OFF = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 1e-5}
 
 
 class Made:
@@ -73,10 +75,11 @@ class Made:
         return tw.build(s, [*self.inputs, self.out], target, name="f")
 
     def run(self, *more: Any, arch: str = "sm_80") -> tuple[str, Any, Any]:
-        """The source, simt's report and the result, in the order of the axes."""
+        """The source, simt's report of the first kernel and the result, as axes were made."""
         f = self.built(tw.Target(f"cuda -arch={arch}"))
         result = np.zeros([int(d) for d in self.out.shape], KINDS[self.dtype])
-        (report,) = f.run_simt(*self.arrays, *more, result).values()
+        report, *joining = f.run_simt(*self.arrays, *more, result).values()
+        assert len(joining) < 2 and not any(r.findings for r in joining)
         source = f.imported_modules[0].get_source()
         return source, report, result.transpose(self.order).astype("float64")
 
@@ -105,6 +108,8 @@ def close(got: Any, want: Any, dtype: str) -> None:
         ((2, 1, 70, 67), 72, 31),
         ((1, 1, 16, 200), 16, 128),
         ((1, 2, 33, 1), 20, 1),
+        ((1, 1, 20, 70), 192, 128),
+        ((1, 1, 70, 67), 256, 250),
     ],
 )
 def test_rows_of_any_number(
@@ -113,9 +118,103 @@ def test_rows_of_any_number(
     made = Made(dtype, shape, size, last)
     source, report, result = made.run()
     close(result, made.weighed(made.scores()), dtype)
-    assert source.count("__global__") == 1 and "tw_mma" in source and not report.findings
+    plan = plan_of(Sizes((shape[0],), shape[1:3], shape[3], size, last), dtype, TARGET)
+    assert plan is not None and not report.findings
+    assert source.count("__global__") == (1 if parts_of(plan) == 1 else 2)
+    assert ("tw_mma" in source) == (dtype != "float32")
     assert report.bank_conflicts <= 1.1
     assert size % 8 or report.async_copies > 0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "arch", "size", "last", "stages"),
+    [
+        ("float16", "sm_75", 40, 40, 1),
+        ("float16", "sm_75", 31, 160, 1),
+        ("float16", "sm_75", 256, 256, 1),
+        ("float32", "sm_75", 64, 64, 1),
+        ("float32", "sm_75", 160, 256, 1),
+        ("float16", "sm_86", 80, 80, 2),
+        ("bfloat16", "sm_86", 128, 128, 1),
+        ("float16", "sm_86", 192, 128, 1),
+        ("float32", "sm_86", 256, 40, 1),
+    ],
+)
+def test_tiles_are_those_that_a_target_has_room_for(
+    dtype: str, arch: str, size: int, last: int, stages: int
+) -> None:
+    """In place of keys and values that are computed with, one tile at a time, too."""
+    target = tw.Target(f"cuda -arch={arch}")
+    shape = (1, 2, 37, 150)
+    plan = plan_of(Sizes((1,), shape[1:3], shape[3], size, last), dtype, target)
+    assert plan is not None and plan.stages == stages
+    made = Made(dtype, shape, size, last, target=target)
+    _, report, result = made.run(arch=arch)
+    close(result, made.weighed(made.scores()), dtype)
+    assert not report.findings and report.bank_conflicts <= 1.1
+    assert (report.async_copies == 0) == (arch == "sm_75")
+
+
+def test_older_devices_load_tiles_before_they_are_computed_with() -> None:
+    """Values while scores are made, keys while values are weighed."""
+    target = tw.Target("cuda -arch=sm_75")
+    made = Made("float16", (1, 1, 64, 256), 64, 64, target=target)
+    (module,) = made.built(target).imported_modules
+    source = module.get_source()
+    loop = source[source.index("for (int turn") :]
+    # values share the place of queries
+    order = ["ahead, tw_load_float16x8(v", "float*)(s + 0)", "tw_exp2(", "x8(queries"]
+    order += ["ahead, tw_load_float16x8(k", "float*)(o + 0)", "x8(keys_0"]
+    places = [loop.index(text) for text in order]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "last", "vectors"),
+    [
+        ("float16", 64, {"float16x8": 4}),
+        ("bfloat16", 80, {"bfloat16x8": 4, "bfloat16x4": 2}),
+        ("float16", 20, {"float16x4": 4}),
+        ("float32", 64, {"float4": 8}),
+        ("float32", 48, {"float4": 4, "float2": 4}),
+    ],
+)
+def test_results_are_stored_in_vectors(dtype: str, last: int, vectors: dict[str, int]) -> None:
+    """Those of neighbours, which four threads exchange parts for."""
+    made = Made(dtype, (1, 1, 64, 64), 64, last)
+    source, report, result = made.run()
+    close(result, made.weighed(made.scores()), dtype)
+    stores = re.findall(r"tw_store_(?:bits_)?(\w+)\(T_attention|\*\((\w+)\*\)\(T_attention", source)
+    kinds = [a or b for a, b in stores]
+    assert {kind: kinds.count(kind) for kind in kinds} == vectors and not report.findings
+
+
+def test_more_heads_than_a_grid_has_along_its_second_dimension(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(attention_kernel, "MOST_BLOCKS", 2)
+    for shape, window in (((3, 1, 70, 80), None), ((4, 2, 70, 70), (-69, 1))):
+        made = Made("float16", shape, 16, 16, window=window, cut=window is not None)
+        _, report, result = made.run()
+        mask = 0 if window is None else np.where(seen_in(shape, window), 0, -np.inf)
+        close(result, made.weighed(made.scores() + mask), "float16")
+        assert not report.findings
+
+
+@pytest.mark.parametrize("batch", [40000, 70000])
+def test_more_results_than_32_bits_count(batch: int) -> None:
+    q = te.placeholder((batch, 1024, 64), "float16", "q")
+
+    def read(outer: Any, i: Any, j: Any) -> Any:
+        return q(*outer, i, j)
+
+    sizes = Sizes((batch,), (1024,), 1024, 64, 64)
+    with TARGET:
+        out = attention(sizes, read, read, read, "float16")
+        s = topi.default_schedule(out, TARGET)
+    (module,) = tw.build(s, [q, out], TARGET, name="f").imported_modules
+    stores = [x for x in module.get_source().splitlines() if "float16x8(T_attention" in x]
+    assert stores and all("long long" in line for line in stores)
 
 
 @pytest.mark.parametrize("dtype", KINDS)
@@ -210,10 +309,22 @@ def test_a_window_without_tensor_cores() -> None:
     close(found, made.weighed(made.scores() + mask), "float16")
 
 
+def test_heads_that_share_keys_leave_tiles_out_as_others_do() -> None:
+    """Of any number of rows: a block has those of one head."""
+    window, counts = (-89, 1), []
+    for shape in ((1, 2, 90, 200), (2, 1, 90, 200)):
+        made = Made("float16", shape, 32, 40, window=window, cut=True)
+        _, report, result = made.run()
+        mask = np.where(seen_in(shape, window), 0, -np.inf)
+        close(result, made.weighed(made.scores() + mask), "float16")
+        counts.append(report.shuffles)
+    assert counts[0] == counts[1]
+
+
 def test_blocks_of_rows_of_two_heads_take_all_keys() -> None:
-    mask = np.where(np.tri(90, 200, dtype=bool), 0, -np.inf).astype("float32")[None, None]
-    how = (topi.add, PLAIN, False, mask.shape, (-89, 1))
-    made = Made("float16", (1, 2, 90, 200), 32, 40, *how)
+    mask = np.where(np.tri(20, 200, dtype=bool), 0, -np.inf).astype("float32")[None, None]
+    how = (topi.add, PLAIN, False, mask.shape, (-19, 1))
+    made = Made("float16", (1, 6, 20, 200), 32, 40, *how)
     _, report, result = made.run(mask)
     close(result, made.weighed(made.scores() + mask), "float16")
     assert not report.findings
@@ -253,12 +364,15 @@ def test_masks_are_added(empty: str) -> None:
 
 def test_what_one_kernel_takes() -> None:
     sizes = Sizes((12,), (197,), 197, 64, 64)
-    assert takes(sizes, "float16", TARGET) and takes(sizes, "bfloat16", TARGET)
-    assert not takes(sizes, "float32", TARGET)
-    assert not takes(sizes, "float16", tw.Target("cuda -arch=sm_75"))
-    assert not takes(sizes, "float16", tw.Target("llvm"))
+    older = tw.Target("cuda -arch=sm_75")
+    assert all(takes(sizes, dtype, TARGET) for dtype in KINDS)
+    assert takes(sizes, "float16", older) and takes(sizes, "float32", older)
+    assert not takes(sizes, "bfloat16", older)
+    assert not takes(sizes, "float64", TARGET)
+    assert not any(takes(sizes, dtype, tw.Target("llvm")) for dtype in KINDS)
     assert takes(Sizes((12,), (1,), 197, 64, 64), "float16", TARGET)
-    assert not takes(Sizes((12,), (197,), 197, 256, 64), "float16", TARGET)
+    assert takes(Sizes((12,), (197,), 197, 256, 64), "float16", TARGET)
+    assert not takes(Sizes((12,), (197,), 197, 257, 64), "float16", TARGET)
 
 
 @pytest.mark.parametrize(
@@ -269,6 +383,8 @@ def test_what_one_kernel_takes() -> None:
         ("float16", (2, 3, 30, 450), 24, 24, MASKED),
         ("float16", (1, 1, 3, 500), 128, 128, NUMBERS),
         ("bfloat16", (1, 2, 5, 500), 16, 16, PLAIN),
+        ("float32", (2, 3, 30, 450), 24, 31, MASKED),
+        ("float16", (1, 1, 3, 500), 256, 192, ""),
     ],
 )
 def test_few_blocks_have_parts_of_the_keys(
@@ -293,53 +409,72 @@ def test_few_blocks_have_parts_of_the_keys(
 
 
 @pytest.mark.parametrize(
-    ("batch", "rows", "keys", "window", "parts"),
+    ("batch", "rows", "keys", "window", "parts", "of_float32"),
     [
-        (32, 1, 4096, None, 6),  # two blocks for each of 96 processors
-        (1, 32, 4096, None, 32),  # not below two tiles
-        (1, 1, 384, None, 3),
-        (1, 1, 320, None, 1),  # a second kernel takes longer than two tiles fewer
-        (1, 1, 128, None, 1),
-        (1, 1, 1, None, 1),
-        (96, 64, 1 << 20, None, 2),
-        (192, 64, 1 << 20, None, 1),
-        (1, 64, 4096, (0, 4000), 1),
-        (1, 1, 700, None, 4),  # of three tiles, the last of two
+        (32, 1, 4096, None, 6, 11),  # two blocks for each of 96 processors
+        (1, 32, 4096, None, 32, 64),  # not below two tiles
+        (1, 1, 384, None, 3, 6),
+        (1, 1, 320, None, 1, 5),  # a second kernel takes longer than two tiles fewer
+        (1, 1, 128, None, 1, 2),
+        (1, 1, 1, None, 1, 1),
+        (12, 512, 512, None, 2, 1),
+        (12, 128, 128, None, 1, 2),
+        (96, 64, 1 << 20, None, 2, 1),
+        (192, 64, 1 << 20, None, 1, 1),
+        (1, 64, 4096, (0, 4000), 1, 1),
+        (1, 1, 700, None, 4, 11),  # of three tiles, the last of two
     ],
 )
 def test_parts(
-    batch: int, rows: int, keys: int, window: tuple[int, int] | None, parts: int
+    batch: int, rows: int, keys: int, window: tuple[int, int] | None, parts: int, of_float32: int
 ) -> None:
-    assert parts_of(Sizes((batch,), (rows,), keys, 64, 64, window)) == parts
+    for dtype, wanted in (("float16", parts), ("float32", of_float32)):
+        plan = plan_of(Sizes((batch,), (rows,), keys, 64, 64, window), dtype, TARGET)
+        assert plan is not None and parts_of(plan) == wanted
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100"])
-def test_heads_that_shared_memory_has_room_for(arch: str) -> None:
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100"])
+@pytest.mark.parametrize("dtype", KINDS)
+def test_heads_that_shared_memory_has_room_for(arch: str, dtype: str) -> None:
     target = tw.Target(f"cuda -arch={arch}")
     small = tw.Target(f"cuda -arch={arch} -max_shared_memory_per_block=49152")
-    for dtype in KINDS:
-        for size in range(1, 257):
-            sizes = Sizes((12,), (197,), 197, size, size)
-            taken = takes(sizes, dtype, target)
-            assert taken == (size <= 128)
-            assert takes(sizes, dtype, small) == (size <= 80)
-            assert not takes(sizes, "float32", target)
-            assert not taken or shared_bytes(sizes, dtype) <= target.max_shared_memory_per_block
+    if dtype == "bfloat16" and arch == "sm_75":
+        return
+    for size in range(1, 257):
+        sizes = Sizes((12,), (197,), 197, size, size)
+        plan = plan_of(sizes, dtype, target)
+        assert plan is not None and plan.shared_bytes <= target.max_shared_memory_per_block
+        least = plan_of(sizes, dtype, small)
+        assert least is None or least.shared_bytes <= 49152
+        assert least is not None or (dtype == "float32" and size > 160)
+        two = plan.shared_bytes <= GpuMachine.of(target).room(BLOCKS)
+        assert two or size > (64 if dtype == "float32" else 224) or arch == "sm_75"
 
 
 @pytest.mark.parametrize(
-    ("size", "last", "keys"), [(64, 64, 64), (64, 64, 130), (128, 128, 130), (17, 128, 130)]
+    ("size", "last", "keys"),
+    [(64, 64, 64), (64, 64, 130), (128, 128, 130), (17, 128, 130), (256, 256, 70), (192, 128, 200)],
 )
-def test_the_bytes_of_a_block_are_those_of_its_kernel(size: int, last: int, keys: int) -> None:
-    made = Made("float16", (1, 1, 70, keys), size, last)
-    (module,) = made.built(TARGET).imported_modules
-    arrays = re.findall(r"__shared__ .* half \w+\[(\d+)\]", module.get_source())
-    used = module.device_code.kernels[0].shared_bytes + sum(2 * int(n) for n in arrays)
-    assert used == shared_bytes(Sizes((1,), (1, 70), keys, size, last), "float16")
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86"])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_the_bytes_of_a_block_are_those_of_its_kernel(
+    dtype: str, arch: str, size: int, last: int, keys: int
+) -> None:
+    target = tw.Target(f"cuda -arch={arch}")
+    made = Made(dtype, (1, 1, 70, keys), size, last, target=target)
+    (module,) = made.built(target).imported_modules
+    kind, nbytes = {"float16": ("half", 2), "float32": ("float", 4)}[dtype]
+    arrays = re.findall(rf"__shared__ .* {kind} \w+\[(\d+)\]", module.get_source())
+    used = module.device_code.kernels[0].shared_bytes + sum(nbytes * int(n) for n in arrays)
+    plan = plan_of(Sizes((1,), (1, 70), keys, size, last), dtype, target)
+    assert plan is not None
+    # where a block has one tile, what waits for nothing may share the place of queries, too
+    several = plan.tiles > parts_of(plan) * (KEYS // plan.keys)
+    assert used == plan.shared_bytes if several else used <= plan.shared_bytes
 
 
 @pytest.mark.skipif(bool(WHY), reason=WHY or "nvrtc is here")
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
 @pytest.mark.parametrize(
     ("dtype", "n", "size", "causal"),
     [
@@ -347,15 +482,21 @@ def test_the_bytes_of_a_block_are_those_of_its_kernel(size: int, last: int, keys
         ("bfloat16", 384, 64, True),
         ("float16", 1000, 128, False),
         ("bfloat16", 1024, 128, True),
+        ("float16", 1000, 192, True),
+        ("bfloat16", 1000, 256, False),
+        ("float32", 1000, 64, True),
     ],
 )
 def test_fragments_stay_in_registers(
     dtype: str, arch: str, n: int, size: int, causal: bool
 ) -> None:
     """With sizes that divide, and with those of which ptxas spilled conditions of copies."""
+    target = tw.Target(f"cuda -arch={arch}")
+    if dtype == "bfloat16" and arch == "sm_75":
+        dtype = "float16"
     window = (1 - n, 1) if causal else None
-    made = Made(dtype, (12, 1, n, n), size, size, window=window, cut=causal)
-    f = made.built(tw.Target(f"cuda -arch={arch}"))
+    made = Made(dtype, (12, 1, n, n), size, size, window=window, cut=causal, target=target)
+    f = made.built(target)
     text = str(f.imported_modules[0].get_source())
     image, log = nvrtc.compile_cuda(text, arch, "cubin")
     (used,) = nvrtc.resource_usage(image, log).values()

@@ -48,8 +48,8 @@ class _Found:
 
 def fuse_attention(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     """Compute each attention as one node, where its arrays can be read as they lie; of many keys as
-    many at a time as `target` has room for. On devices those that one kernel computes, whose values
-    are of half precision, or of float32 and will be of `dtype`."""
+    many at a time as `target` has room for. On devices those that one kernel computes, of values of
+    half precision, or of float32, which will be of `dtype`."""
     readers, outputs = graph.consumers(), set(graph.outputs)
     instead: dict[Value, list[Node]] = {}
     for node in graph.nodes:

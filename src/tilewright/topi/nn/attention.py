@@ -17,8 +17,8 @@ from ...tensor.reduce import max as reduce_max
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
 from ..elemwise import accumulator
-from .attention_cores import attention_on_cores
-from .attention_plan import takes
+from .attention_kernel import attention_in_one
+from .attention_plan import plan_of
 from .softmax import least
 
 ATTENTION = "attention_output"
@@ -85,9 +85,10 @@ def attention(
         return reduce_sum(cast(wide, a) * cast(wide, b), axis=d)
 
     places = list(order) if order is not None else list(range(len(lead) + 1))
-    if takes(sizes, dtype, Target.current(allow_none=True)):
+    plan = plan_of(sizes, dtype, Target.current(allow_none=True))
+    if plan is not None:
         sides, end = (query, key, value), partial(_end, empty=empty)
-        return attention_on_cores(sizes, sides, dtype, score, end, places)
+        return attention_in_one(plan, sides, score, end, places)
     scored = score(compute((*lead, sizes.keys), product, "T_scores"))
 
     def seen(*i: Any) -> Any:

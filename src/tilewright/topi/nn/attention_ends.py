@@ -4,9 +4,10 @@ blocks have parts of the keys, the sums themselves, which one more kernel joins.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
+from math import gcd, prod
 from typing import Any
 
+from ...base.dtype import parse
 from ...loopir import op as O
 from ...loopir.buffer import Buffer, decl_buffer
 from ...loopir.construct import cast
@@ -20,15 +21,12 @@ from ...loopir.stmt import (
     IfThenElse,
     Stmt,
     seq,
-    vstore,
 )
 from ...tensor.axes import thread_axis
 from ...tensor.op import domain
-from .attention_plan import ROWS, WARP_ROWS
+from ..schedules.gpu.machine import VECTOR_BYTES
 from .softmax import least
-from .warp_registers import LANES, PART, QUAD, SUMS, TILE
-
-Pair = Callable[[Any, Any, int, int], Stmt]
+from .warp_registers import LANES, SUMS, TILE
 
 
 def digits_of(index: Any, extents: Sequence[int]) -> list[Any]:
@@ -41,70 +39,57 @@ def digits_of(index: Any, extents: Sequence[int]) -> list[Any]:
     return found
 
 
-def _in_rows(kernel: Any, first: Callable[[Any, int], Stmt] | None, pair: Pair) -> list[Stmt]:
-    """`pair(row, column, at, h)` of all neighbours that a thread has: those of a row of the block
-    at a column, in half h of its registers, from `at` on; `first(row, h)` before those of a row."""
-    made: list[Stmt] = []
-    for h in (0, 1):
-        row = kernel.warp * WARP_ROWS + O.indexdiv(kernel.lane, QUAD) + h * 8
-        stores = [] if first is None else [first(row, h)]
-        for e in range(kernel.wide):
-            for n in (0, 1):
-                column = e * TILE + n * 8 + kernel.lane % QUAD * 2
-                stores.append(pair(row, column, e * PART + n * 4 + h * 2, h))
-        body = seq(*stores)
-        if kernel.count % ROWS:
-            body = IfThenElse(kernel.block * ROWS + row < kernel.count, body)
-        made.append(body)
-    return made
-
-
-def _stored(
+def _in_rows(
     kernel: Any,
     out: Buffer,
-    place: Callable[[Any], list[Any]],
-    column: Any,
-    at: int,
-    whole: bool,
-) -> Stmt:
-    """Two neighbours in registers, to where they belong; `whole`: these are neighbours, too."""
-    last, r = kernel.sizes.last, kernel.registers
-    if whole:
-        pair = r.buffers["o"].vload([const(at)], f"{SUMS}x2")
-        store = vstore(out, place(column), cast(f"{out.dtype}x2", pair))
-        return IfThenElse(column < last, store) if last % TILE else store
-    stores = []
-    for n in (0, 1):
-        store = BufferStore(out, cast(out.dtype, r.load("o", at + n)), place(column + n))
-        stores.append(IfThenElse(column + n < last, store) if last % TILE else store)
-    return seq(*stores)
+    first: Callable[[Any, int], Stmt] | None,
+    place: Callable[[Any, Any], list[Any]],
+) -> list[Stmt]:
+    """Store the sums of all rows, `first(row, h)` before those of a thread's row h; `place(row,
+    column)`: where in `out`."""
+    last, whole = kernel.sizes.last, place(const(0), None)[-1] is None
+    widest = VECTOR_BYTES // parse(out.dtype).nbytes
+    made: list[Stmt] = []
+    for h in range(kernel.core.count):
+        row = kernel.core.row(h)
+        joined, neighbours = kernel.core.neighbours(h, gcd(widest, last) if whole else 1)
+        made += joined
+        stores = [] if first is None else [first(row, h)]
+        for column, lanes, name, at in neighbours:
+            own = kernel.registers.buffers[name]
+            width = gcd(lanes, last) if whole else 1
+            for n in range(0, lanes, width):
+                lane = Var("lane", "int32")
+                value = cast(out.dtype, BufferLoad(own, [lane + (at + n)]))
+                store: Stmt = BufferStore(out, value, place(row, column + n + lane))
+                kind = ForKind.VECTORIZED if width > 1 else ForKind.SERIAL
+                store = For(lane, 0, width, kind, store)
+                stores.append(IfThenElse(column + n < last, store) if last % TILE else store)
+        body = seq(*stores)
+        inside = kernel.is_row(row)
+        made.append(body if inside is None else IfThenElse(inside, body))
+    return made
 
 
 def results(kernel: Any, out: Buffer, order: Sequence[int]) -> Callable[[], list[Stmt]]:
     """The sums of values that are weighed, over those of the weights."""
 
+    def place(row: Any, column: Any) -> list[Any]:
+        every = [*kernel.places, *digits_of(kernel.row(row), kernel.sizes.rows), column]
+        return [every[d] for d in order]
+
     def end() -> list[Stmt]:
-        r, none = kernel.registers, const(0, SUMS)
+        core, r, none = kernel.core, kernel.registers, const(0, SUMS)
         made: list[Stmt] = []
-        for h in (0, 1):
-            made += r.of_quad("total", h, lambda a, b: a + b)
+        for h in range(core.count):
+            made += core.of_row("total", h, lambda a, b: a + b)
             share = kernel.finish(r.load("total", h), const(1, SUMS))
             made.append(r.store("scale", h, share))
-        whole = kernel.sizes.last % 2 == 0 and order[-1] == len(order) - 1
-
-        def pair(row: Any, column: Any, at: int, h: int) -> Stmt:
-            axes = [*kernel.places, *digits_of(kernel.row(row), kernel.sizes.rows)]
-            share = r.load("scale", h)
-
-            def place(e: Any) -> list[Any]:
-                every = [*axes, e]
-                return [every[d] for d in order]
-
-            ends = [O.select(share.equal(none), none, r.load("o", at + n) * share) for n in (0, 1)]
-            two = [r.store("o", at + n, ends[n]) for n in (0, 1)]
-            return seq(*two, _stored(kernel, out, place, column, at, whole))
-
-        return [*made, *_in_rows(kernel, None, pair)]
+        for at in range(int(r.buffers["o"].shape[0])):
+            share = r.load("scale", core.half("o", at))
+            result = O.select(share.equal(none), none, r.load("o", at) * share)
+            made.append(r.store("o", at, result))
+        return [*made, *_in_rows(kernel, out, None, place)]
 
     return end
 
@@ -113,23 +98,22 @@ def partial_results(kernel: Any, sums: Buffer, marks: Buffer) -> Callable[[], li
     """(parts, rows of all batches, ...): sums of weighed values, and the largest score and the sum
     of weights."""
 
-    def end() -> list[Stmt]:
-        r = kernel.registers
-        made = [s for h in (0, 1) for s in r.of_quad("total", h, lambda a, b: a + b)]
+    def place(row: Any, column: Any) -> list[Any]:
+        at = kernel.batch * kernel.count + kernel.tile * kernel.plan.rows + row
+        return [kernel.part, at, column]
 
-        def at_row(row: Any) -> list[Any]:
-            return [kernel.part, kernel.batch * kernel.count + kernel.block * ROWS + row]
+    def end() -> list[Stmt]:
+        core, r = kernel.core, kernel.registers
+        made: list[Stmt] = []
+        for h in range(core.count):
+            made += core.of_row("total", h, lambda a, b: a + b)
 
         def first(row: Any, h: int) -> Stmt:
             names = enumerate(("most", "total"))
-            stores = [BufferStore(marks, r.load(x, h), [*at_row(row), n]) for n, x in names]
-            return IfThenElse((kernel.lane % QUAD).equal(0), seq(*stores))
+            stores = [BufferStore(marks, r.load(x, h), place(row, n)) for n, x in names]
+            return IfThenElse(core.first_of_row(), seq(*stores))
 
-        def pair(row: Any, column: Any, at: int, h: int) -> Stmt:
-            even = kernel.sizes.last % 2 == 0
-            return _stored(kernel, sums, lambda e: [*at_row(row), e], column, at, even)
-
-        return [*made, *_in_rows(kernel, first, pair)]
+        return [*made, *_in_rows(kernel, sums, first, place)]
 
     return end
 

@@ -1,5 +1,5 @@
 """Registers of the threads of a warp, and what tensor cores and shuffles do with them (CUDA, from
-sm_80 on): fragments of 16 x 16 elements, of which each thread has eight.
+sm_75 on): fragments of 16 x 16 elements, of which each thread has eight.
 
 PTX ISA, "Matrix Fragments for mma.m16n8k16" and "ldmatrix". Sums of 16 x 16 are those of two
 instructions, of 16 x 8 each; four threads have a row of them.
@@ -7,7 +7,8 @@ instructions, of 16 x 8 each; four threads have a row of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from math import gcd
 from typing import Any
 
 from ...loopir.buffer import Buffer, decl_buffer
@@ -38,9 +39,11 @@ class Registers:
     def store(self, name: str, at: int, value: Any) -> Stmt:
         return vstore(self.buffers[name], [const(at)], value)
 
-    def zeros(self, name: str, fragments: int) -> list[Stmt]:
-        none = Broadcast(const(0, SUMS), PART)
-        return [self.store(name, n * PART, none) for n in range(fragments)]
+    def zeros(self, name: str) -> list[Stmt]:
+        count = int(self.buffers[name].shape[0])
+        lanes = gcd(count, PART)
+        none = Broadcast(const(0, SUMS), lanes)
+        return [self.store(name, at, none) for at in range(0, count, lanes)]
 
     def fetch(
         self, name: str, start: int, tile: Buffer, at: tuple[Any, Any], turned: bool = False
@@ -68,12 +71,17 @@ class Registers:
             made.append(Evaluate(Call(SUMS, "tir.ptx_mma", args)))
         return made
 
-    def of_quad(self, name: str, at: int, join: Callable[[Any, Any], Any]) -> list[Stmt]:
-        """What the four threads of a row have, joined, in each of them."""
+    def of_lanes(
+        self, name: str, at: int, far: Sequence[int], join: Callable[[Any, Any], Any]
+    ) -> list[Stmt]:
+        """What threads have whose numbers differ in these bits, joined, in each of them."""
         made = []
-        for far in (1, 2):
+        for bit in far:
             own = self.load(name, at)
-            mask = const(0xFFFFFFFF, "uint32")
-            other = tvm_warp_shuffle(mask, own, self.lane ^ far, LANES, LANES)
-            made.append(self.store(name, at, join(own, other)))
+            made.append(self.store(name, at, join(own, self.other(own, bit))))
         return made
+
+    def other(self, value: Any, bit: int) -> Any:
+        """What the thread has whose number differs in a bit."""
+        mask = const(0xFFFFFFFF, "uint32")
+        return tvm_warp_shuffle(mask, value, self.lane ^ bit, LANES, LANES)

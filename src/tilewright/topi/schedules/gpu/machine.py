@@ -80,11 +80,15 @@ class GpuMachine:
 
     def stages(self, nbytes: int, steps: int) -> int:
         """Tiles of `nbytes` together to have under way in a loop of so many steps, so that two
-        blocks have room: a multiprocessor has what one block may have and what it keeps of each."""
+        blocks have room."""
         if not self.asynchronous or steps == 1:
             return 1
-        room = (self.shared_bytes + _KEPT) // 2 - _KEPT
-        return max(1, min(MOST_STAGES, room // nbytes))
+        return max(1, min(MOST_STAGES, self.room(2) // nbytes))
+
+    def room(self, blocks: int) -> int:
+        """Bytes of shared memory that each of so many blocks may have at once: a multiprocessor has
+        what one block may have and what it keeps of each."""
+        return (self.shared_bytes + _KEPT) // blocks - _KEPT
 
     def unroll(self, stage: Stage, axis: IterVar) -> None:
         """Copies of a loop's body: made by the device's compiler where it does that, of source that
