@@ -5,7 +5,8 @@ schedule is made, and some of what it asks is answered otherwise (topi/schedules
 tiles, stages of asynchronous copies, the order of blocks. Tensor cores, wgmma and TMA, cp.async
 with zeros at edges, padded tiles and stores through shared memory all come up so. Kernels run in
 simt, where each race, unwritten value and access out of bounds is a failure, and results are
-compared with te_eval_bound.
+compared with te_eval_bound. Attention is drawn by gpu_attention.py; with `--attention` nothing else
+is.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 
 import tilewright as tw
+from tests.fuzz.gpu_attention import Plain, bound_of, drawn_attention, values_of
 from tests.fuzz.progress import Progress
 from tilewright import te, topi
 from tilewright.base.dtype import parse
@@ -40,13 +42,15 @@ TRIES = 40  # drawings of sizes that are few enough
 
 @dataclass
 class Case:
-    """What is computed, for which target, and how its questions are answered."""
+    """What is computed, for which target, and how its questions are answered; `plain`: the form of
+    attention that errors are judged by."""
 
     text: str
     inputs: list[Any]
     out: Any
     target: Target
     rng: random.Random
+    plain: Plain | None = None
 
     def answers(self) -> dict[str, Value]:
         """Some of what is asked, answered by chance: answers may raise new questions."""
@@ -188,10 +192,15 @@ def _ended(rng: random.Random, inputs: list[Any], out: Any) -> tuple[str, Any]:
     return end, out
 
 
-def drawn(seed: int) -> Case:
-    """The case of a seed."""
+def drawn(seed: int, attention: bool = False) -> Case:
+    """The case of a seed; of attention alone, if that is wanted."""
     rng = random.Random(seed)
-    kind, arch = rng.choice(KINDS), rng.choice(ARCHES)
+    kind, arch = rng.choice((*KINDS, None)), rng.choice(ARCHES)
+    if kind is None or attention:
+        dtype = rng.choice(("float32", "float16", "float16" if arch == "sm_75" else "bfloat16"))
+        target = Target(f"cuda -arch={arch}")
+        text, inputs, out, plain = drawn_attention(rng, dtype, target)
+        return Case(f"{text} {dtype} {arch}", inputs, out, target, rng, plain)
     types = ("float32", "float16", "float16", "bfloat16", "int8")
     dtype = rng.choice(types[:-1] if kind in (_rows, _pool) else types)
     if dtype == "bfloat16" and arch == "sm_75":
@@ -206,9 +215,9 @@ def _array(t: Any, rng: np.random.Generator) -> Any:
     return rng.integers(-3, 4, [int(n) for n in t.shape]).astype(parse(t.dtype).numpy)
 
 
-def one(seed: int, stats: Counter[str]) -> str | None:
+def one(seed: int, stats: Counter[str], attention: bool = False) -> str | None:
     """What is wrong with a case; None if nothing is."""
-    case = drawn(seed)
+    case = drawn(seed, attention)
     given: dict[str, Value] = {}
     try:
         given = case.answers()
@@ -224,7 +233,7 @@ def _run(case: Case, given: Any, rng: np.random.Generator, stats: Counter[str]) 
     s = default_schedule(case.out, case.target, Decisions(given))
     args = [*case.inputs, case.out]
     function = tw.build(s, args, case.target, name="fuzz")
-    feeds = {t: _array(t, rng) for t in case.inputs}
+    feeds = {t: (_array if case.plain is None else values_of)(t, rng) for t in case.inputs}
     blank = tw.nd.empty([int(n) for n in case.out.shape], case.out.dtype, tw.simt(0))
     reports = function.run_simt(*feeds.values(), blank)
     source = function.imported_modules[0].get_source()
@@ -233,8 +242,16 @@ def _run(case: Case, given: Any, rng: np.random.Generator, stats: Counter[str]) 
     findings = [f for r in reports.values() for f in r.findings]
     if findings:
         return f"simt: {findings[0]}"
-    ((value, limit),) = te_eval_bound(case.out, feeds)
+    if case.plain is None:
+        ((value, limit),) = te_eval_bound(case.out, feeds)
+    else:
+        stats["attention"] += 1
+        value, limit = bound_of(case.plain, feeds, case.out.dtype)
     found = np.asarray(blank.numpy(), np.float64)
+    if case.plain is not None:
+        parts = np.abs(found - value)[limit > 0] / limit[limit > 0]
+        name = f"percent of the bound of {case.out.dtype}"
+        stats[name] = max(stats[name], round(100 * float(np.nanmax(parts, initial=0))))
     off = ~(np.abs(found - value) <= limit) & (found != value) & ~np.isinf(limit)
     if off.any():
         at = tuple(int(i) for i in np.argwhere(off)[0])
@@ -243,7 +260,7 @@ def _run(case: Case, given: Any, rng: np.random.Generator, stats: Counter[str]) 
 
 
 def run(
-    cases: int, seed: int, stop: int = 12, quiet: bool = True
+    cases: int, seed: int, stop: int = 12, quiet: bool = True, attention: bool = False
 ) -> tuple[Counter[str], list[str]]:
     """Counts of what ran, and the reports of cases that failed (at most `stop`)."""
     stats: Counter[str] = Counter()
@@ -251,7 +268,7 @@ def run(
     progress = Progress(cases, quiet)
     for i in range(cases):
         progress.tell(i, len(failures))
-        report = one(seed * 1_000_003 + i, stats)
+        report = one(seed * 1_000_003 + i, stats, attention)
         if report is not None:
             failures.append(report)
             if not quiet:  # a long run may be stopped before its end
@@ -266,13 +283,14 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=500)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--one", type=int, help="run the case of this seed alone")
+    parser.add_argument("--attention", action="store_true", help="cases of attention alone")
     args = parser.parse_args()
     if args.one is not None:
-        print(one(args.one, Counter()) or "passes")
+        print(one(args.one, Counter(), args.attention) or "passes")
         return 0
     seed = random.SystemRandom().randrange(10**6) if args.seed is None else args.seed
     start = time.perf_counter()
-    stats, failures = run(args.cases, seed, quiet=False)
+    stats, failures = run(args.cases, seed, quiet=False, attention=args.attention)
     counts = ", ".join(f"{n} {name}" for name, n in sorted(stats.items()))
     print(f"seed {seed}: {counts}; {len(failures)} failures, {time.perf_counter() - start:.0f} s")
     return bool(failures)
