@@ -1,5 +1,5 @@
-"""Attention in one kernel for benchmarks/gpu_code.py, beside its list of a hundred: heads of 64 and
-of 128 elements, whole and causal, at sizes that divide and at odd ones.
+"""Attention in one kernel for benchmarks/gpu_code.py, beside its list of a hundred: heads of 64,
+128 and 256 elements, whole and causal, at sizes that divide and at odd ones.
 
 Its loops scale, compare and take powers of scores beside multiplying and adding: the criterion on
 the share of products says how much, and does not hold.
@@ -46,5 +46,10 @@ def _case(dtype: str, n: int, d: int, causal: bool) -> CodeCase:
     return CodeCase(name, program, (12, n), (1, 128 + n % 64), dtype, reference, product=True)
 
 
-_EACH: Sequence[Any] = (("float16", "bfloat16"), (1024, 1000), (64, 128), (False, True))
+_EACH: Sequence[Any] = (
+    ("float16", "bfloat16", "float32"),
+    (1024, 1000),
+    (64, 128, 256),
+    (False, True),
+)
 ATTENTION_CASES = tuple(_case(*each) for each in product(*_EACH))
