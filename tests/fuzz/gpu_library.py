@@ -33,7 +33,7 @@ from tilewright.topi.schedules.default import default_schedule
 SIZES = (1, 2, 3, 5, 7, 8, 13, 16, 17, 24, 31, 32, 33, 40, 48, 64, 67, 72, 96, 101, 128, 131)
 CHANNELS = (1, 3, 4, 5, 8, 10, 16, 17, 23, 24, 32)
 SUMS = {"float32": "float32", "float16": "float32", "bfloat16": "float32", "int8": "int32"}
-ARCHES = ("sm_75", "sm_80", "sm_80", "sm_86", "sm_90", "sm_90a")
+ARCHES = ("sm_70", "sm_75", "sm_75", "sm_80", "sm_80", "sm_86", "sm_90", "sm_90a")
 MOST = 3e6  # products of a case, in numbers of them
 TRIES = 40  # drawings of sizes that are few enough
 
@@ -194,7 +194,7 @@ def drawn(seed: int) -> Case:
     kind, arch = rng.choice(KINDS), rng.choice(ARCHES)
     types = ("float32", "float16", "float16", "bfloat16", "int8")
     dtype = rng.choice(types[:-1] if kind in (_rows, _pool) else types)
-    if dtype == "bfloat16" and arch == "sm_75":
+    if dtype == "bfloat16" and arch in ("sm_70", "sm_75"):
         dtype = "float16"
     text, inputs, out = kind(rng, dtype)
     end, out = _ended(rng, inputs, out)
@@ -230,6 +230,7 @@ def _run(case: Case, given: Any, rng: np.random.Generator, stats: Counter[str]) 
     source = function.imported_modules[0].get_source()
     stats["on tensor cores"] += "mma" in source
     stats["with copies under way"] += any(r.async_copies for r in reports.values())
+    stats["with copies through registers"] += "_next[" in source
     findings = [f for r in reports.values() for f in r.findings]
     if findings:
         return f"simt: {findings[0]}"

@@ -166,7 +166,7 @@ def test_cuts_of_reductions(dtype: str, taps: int, channels: int) -> None:
     def room(deep: int) -> int:
         return pitch_of(deep * nbytes) * sum(plan.block)
 
-    cut = Steps.of(run, taps, fragment, plan, room, machine)
+    cut = Steps.of(run, taps, fragment, plan, (dtype, SUMS[dtype]), room, machine)
     assert cut.deep % fragment == 0 and cut.tiles * cut.deep >= run
     assert room(cut.deep) * cut.stages <= machine.shared_bytes // 2
     assert cut.stages >= 3

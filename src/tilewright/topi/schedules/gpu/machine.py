@@ -22,6 +22,8 @@ from ..decisions import Decisions, Value
 VECTOR_BYTES = 16  # a load of 128 bits is the widest on CUDA and Mali alike
 
 MOST_STAGES = 4  # of a pipeline
+_HALVES = 2  # stages where copies go through registers: one step has the time of its products
+_OTHER = 64  # registers of a thread for addresses, and for fragments on their way
 _KEPT = 1 << 10  # bytes of shared memory that the system keeps of each block
 
 
@@ -30,7 +32,8 @@ class GpuMachine:
     """Threads of a block to plan for, threads in lock step, whether shared memory is on chip (on
     Mali it is not, and copying to it gains nothing), and whether the device's compiler unrolls
     loops that are marked. `shared_bytes`: of a block; `asynchronous`: whether copies to it need no
-    thread to wait; `products`: types of operands and sums that tensor cores have; `warp_groups`:
+    thread to wait; `registers` of a thread, `block_registers` of all, `copying_registers` for
+    copies; `products`: types of operands and sums that tensor cores have; `warp_groups`:
     threads that a block may have where there are wgmma and TMA, 0 elsewhere; `decisions`: who
     decides what these leave open; `constants`: which inputs are."""
 
@@ -40,6 +43,9 @@ class GpuMachine:
     unrolls: bool
     shared_bytes: int = 0
     asynchronous: bool = False
+    registers: int = 0
+    block_registers: int = 0
+    copying_registers: int = 0
     products: frozenset[tuple[str, str]] = frozenset()
     warp_groups: int = 0
     decisions: Decisions = field(default_factory=Decisions, compare=False, repr=False)
@@ -72,19 +78,37 @@ class GpuMachine:
             target.unrolls_marked_loops,
             target.max_shared_memory_per_block,
             able.async_copies,
+            able.num_vector_registers,
+            int(target.attrs.get("registers_per_block", 0)),
+            able.copying_registers,
             able.matrix_products if most >= 128 else frozenset(),
             most if able.warp_groups else 0,
             Decisions() if decisions is None else decisions,
             Constants() if constants is None else constants,
         )
 
-    def stages(self, nbytes: int, steps: int) -> int:
+    def stages(self, nbytes: int, steps: int, threads: int, registers: tuple[int, int]) -> int:
         """Tiles of `nbytes` together to have under way in a loop of so many steps, so that two
-        blocks have room: a multiprocessor has what one block may have and what it keeps of each."""
-        if not self.asynchronous or steps == 1:
+        blocks have room: a multiprocessor has what one block may have and what it keeps of each.
+        Where nothing copies by itself, each of the block's `threads` has what it copies in
+        `registers` (lowering/fill_late.py), the second number, beside its sums and fragments."""
+        if steps == 1 or not self.has_registers(*registers):
             return 1
-        room = (self.shared_bytes + _KEPT) // 2 - _KEPT
-        return max(1, min(MOST_STAGES, room // nbytes))
+        blocks = 2
+        if not self.asynchronous and 2 * threads * (sum(registers) + _OTHER) > self.block_registers:
+            blocks = 1  # whatever they share
+        room = (self.shared_bytes + _KEPT) // blocks - _KEPT
+        return max(1, min(self.most_stages, room // nbytes))
+
+    def has_registers(self, held: int, copied: int) -> bool:
+        """Whether a thread that holds so many beside others has some for what it copies."""
+        few = held + copied + _OTHER <= self.registers and copied <= self.copying_registers
+        return few or self.asynchronous
+
+    @property
+    def most_stages(self) -> int:
+        """Of a pipeline."""
+        return MOST_STAGES if self.asynchronous else _HALVES if self.shared else 1
 
     def unroll(self, stage: Stage, axis: IterVar) -> None:
         """Copies of a loop's body: made by the device's compiler where it does that, of source that

@@ -9,6 +9,8 @@ neighbours read neighbours in a row.
 
 from __future__ import annotations
 
+from math import prod
+
 from ....base.dtype import parse
 from ....loopir.iter import IterVar
 from ....schedule.api import Schedule, Stage
@@ -22,6 +24,7 @@ TILE = 4  # neighbouring rows and columns a thread
 AGAIN = 2  # such tiles a thread along rows, and along columns
 LEAST = 32  # rows and columns of a block, below which copies and barriers outweigh products
 STAGES = 2  # a step of sums takes longer than a copy
+_REGISTER = 4  # bytes
 ROW_BYTES = 64  # of a tile of an operand, along the reduction
 
 
@@ -72,12 +75,7 @@ def schedule_in_registers(
     stage.reorder(*batch, outer, *order)
     for axis in order:
         machine.unroll(stage, axis)
-    late = all(x.copied_late for x in sides)
-    tiles = sum(block) * (depth * nbytes + VECTOR_BYTES)
-    stages = min(STAGES, machine.stages(tiles, -(-steps // depth))) if late else 1
-    if stages > 1:
-        options = nearby(stages, 1, 3, 4, most=machine.stages(tiles, -(-steps // depth)))
-        (stages,) = machine.choose(out.op.name, "stages", options)
+    stages = _stages(out, sides, block, threads, (steps, depth), machine)
     pipeline(stage, outer, stages)
     places = [middle if x.along else k for x in sides]
     if both:
@@ -101,6 +99,33 @@ def schedule_in_registers(
             d = int(side is columns)
             along_lines(load, min(block[d], shape[d] or block[d]) * nbytes)
         fill(load, side, (y, x), machine, stages)
+
+
+def _stages(
+    out: Tensor,
+    sides: tuple[Operand, Operand],
+    block: tuple[int, int],
+    threads: tuple[int, int],
+    deep: tuple[int, int],
+    machine: GpuMachine,
+) -> int:
+    """How many tiles are under way in a loop over so many steps, so many at a time."""
+    if not all(x.copied_late(machine) for x in sides):
+        return 1
+    steps, depth = deep
+    nbytes, count = parse(sides[0].tensor.dtype).nbytes, prod(threads)
+    held, copied = prod(block) // count, 0
+    for x, size, n in zip(sides, block, threads):
+        copies = -(-size * depth // (x.lanes * count))
+        copied += copies * -(-x.lanes * nbytes // _REGISTER)
+        held += size // n * (VECTOR_BYTES // _REGISTER if x.along else 1)
+    tiles = sum(block) * (depth * nbytes + VECTOR_BYTES)
+    most = machine.stages(tiles, -(-steps // depth), count, (held, copied))
+    if most == 1:
+        return 1
+    options = nearby(min(STAGES, most), 1, 3, 4, most=most)
+    (stages,) = machine.choose(out.op.name, "stages", options)
+    return int(stages)
 
 
 def _bind_output(

@@ -15,7 +15,7 @@ from math import lcm
 
 from ....base.dtype import parse
 from ..decisions import Value
-from .machine import MOST_STAGES, GpuMachine
+from .machine import GpuMachine
 
 FRAGMENT = 16  # rows and columns
 BANKS = 128  # bytes of all banks of shared memory, and of sums in a row of a warp
@@ -26,6 +26,9 @@ _EVEN = (8, 4, 2, 1)  # of rows: so many all threads share evenly when they copy
 _OVERHEAD, _UNEVEN = 1.5, 1.25
 LEAST_STAGES = 3  # of tiles of windows: a copy takes longer than the products of one tile
 _FRAGMENTS = (8, 4, 2, 1)  # along the reduction, of a tile of windows: threads share them evenly
+WARP = 32  # threads
+_DEEP = 32  # bytes of a fragment along the reduction
+_FRAGMENT_REGISTERS = FRAGMENT * _DEEP // (4 * WARP)
 _PRODUCT = 4  # instructions that are issued beside one of tensor cores
 _BARRIER = 24  # instructions while a block waits for a tile
 _ADDRESS = 2  # instructions for the address of one copy
@@ -73,6 +76,8 @@ class TilePlan:
     ) -> TilePlan:
         """The plan that is decided on, of those of `options`; as `of` otherwise."""
         plans = TilePlan.options(rows, columns, sums, filled, count)
+        # where warps of as many columns have no registers to copy through, of half as many
+        plans.sort(key=lambda plan: not machine.has_registers(*plan.registers(sums, _DEEP)))
         by_tile: dict[Value, TilePlan] = {(*plan.block, plan.columns): plan for plan in plans}
         return by_tile[machine.choose(operation, "tile", by_tile)]
 
@@ -106,6 +111,18 @@ class TilePlan:
         return -(-self.shape[side] // self.block[side]) * self.block[side]
 
     @property
+    def threads(self) -> int:
+        """Of a block."""
+        return self.block[1] // self.columns * WARP
+
+    def registers(self, sums: str, row: int) -> tuple[int, int]:
+        """Those of a thread: for its sums and for fragments of both sides, and for what it copies
+        of tiles with rows of so many bytes."""
+        fragments = (self.block[0] + self.columns) // FRAGMENT * _FRAGMENT_REGISTERS
+        added = self.block[0] * self.columns * parse(sums).nbytes // (4 * WARP)
+        return fragments + added, -(-sum(self.block) * row // (4 * self.threads))
+
+    @property
     def products(self) -> int:
         """Instructions of a warp for one fragment of the reduction: half as wide as it is high."""
         return self.block[0] // FRAGMENT * (self.columns // FRAGMENT) * 2
@@ -126,16 +143,18 @@ class Steps:
         runs: int,
         fragment: int,
         plan: TilePlan,
+        types: tuple[str, str],
         tile_bytes: Callable[[int], int],
         machine: GpuMachine,
     ) -> Steps:
-        """For `runs` runs of such length, fragments of so many steps and tiles of `tile_bytes`.
+        """For `runs` runs of such length, fragments of so many steps and tiles of `tile_bytes`, of
+        operands and sums of those `types`.
 
         Where a run begins, addresses are computed. So many tiles are written out in the source that
         it always begins at the same ones, and what lies between are constants: as many as slots and
         runs both count by. What is left behind the end of a run is multiplied for nothing.
         """
-        threads = plan.block[1] // plan.columns * 32
+        threads = plan.threads
 
         def cost(at: tuple[int, int, int]) -> tuple[float, int]:
             fragments, tiles, stages = at
@@ -146,15 +165,16 @@ class Steps:
             slow = _SLOW if written > _WRITTEN[0] else 1.0
             return (work + starts * copies * _ADDRESS) * slow, -stages
 
-        each = []
+        (kind, sums), each = types, []
         for fragments in _FRAGMENTS:
             deep = fragments * fragment
             least = -(-run // deep)
-            for stages in range(1, MOST_STAGES + 1):
-                if stages <= machine.stages(tile_bytes(deep), runs * least):
-                    even = -(-least // stages) * stages  # so that slots count as runs do
-                    each += [(fragments, tiles, stages) for tiles in {least, even}]
-        many = [x for x in each if x[2] >= LEAST_STAGES]
+            held = plan.registers(sums, deep * parse(kind).nbytes)
+            most = machine.stages(tile_bytes(deep), runs * least, threads, held)
+            for stages in range(1, most + 1):
+                even = -(-least // stages) * stages  # so that slots count as runs do
+                each += [(fragments, tiles, stages) for tiles in {least, even}]
+        many = [x for x in each if x[2] >= min(LEAST_STAGES, machine.most_stages)]
         fragments, tiles, stages = min(many or each, key=cost)
         return Steps(fragments * fragment, tiles, stages)
 

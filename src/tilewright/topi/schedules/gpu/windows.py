@@ -203,7 +203,9 @@ class ConvolutionProduct:
         self.cut: Steps | None = None
         self.length = self.run
         if on_cores and self.runs * across > 1:
-            self.cut = Steps.of(self.run, self.runs, fragment, self.plan, self._bytes, machine)
+            self.cut = Steps.of(
+                self.run, self.runs, fragment, self.plan, (self.kind, sums), self._bytes, machine
+            )
             self.length = self.cut.tiles * self.cut.deep
 
     def _begin_in_vectors(self, lanes: int) -> None:
