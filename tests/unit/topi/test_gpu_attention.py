@@ -310,7 +310,8 @@ def test_few_blocks_have_parts_of_the_keys(
 def test_parts(
     batch: int, rows: int, keys: int, window: tuple[int, int] | None, parts: int
 ) -> None:
-    assert parts_of(Sizes((batch,), (rows,), keys, 64, 64, window)) == parts
+    target = tw.Target("cuda -arch=sm_80 -multi_processor_count=96")
+    assert parts_of(Sizes((batch,), (rows,), keys, 64, 64, window), target) == parts
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100"])

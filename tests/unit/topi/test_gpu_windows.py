@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.unit.topi.launches import counted
 from tests.unit.topi.test_gpu_tiles import SUMS, TARGET, built, close, windows
 from tilewright import te, topi
 from tilewright.base.dtype import parse
@@ -142,6 +143,36 @@ def test_a_filter_for_each_channel(dtype: str, c: int, stride: int, taps: int) -
     close(got, np.maximum(np.einsum("nchwyx,yxc->nhwc", seen, k[..., 0]), 0), "float32")
     assert "__shared__" in source and source.count("__global__") == 1
     assert report.bank_conflicts <= 1.1 and not report.findings
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
+@pytest.mark.parametrize(
+    ("dtype", "size", "c", "stride", "taps"),
+    [
+        ("float32", 112, 32, 1, 3),
+        ("float32", 56, 96, 2, 3),
+        ("float32", 56, 24, 1, 3),
+        ("float16", 28, 144, 1, 3),  # 24 threads once
+        ("float16", 13, 1000, 2, 3),
+        ("float32", 7, 960, 1, 5),
+        ("float32", 56, 197, 1, 3),
+    ],
+)
+def test_blocks_of_depthwise_convolutions(
+    arch: str, dtype: str, size: int, c: int, stride: int, taps: int
+) -> None:
+    """Whole warps, two at least, and so many blocks that each multiprocessor has some."""
+    target = tw.Target(f"cuda -arch={arch}")
+    x = te.placeholder((1, size, size, c), dtype, "x")
+    k = te.placeholder((taps, taps, c, 1), dtype, "k")
+    out = topi.nn.depthwise_conv2d_nhwc(x, k, stride, taps // 2, 1, out_dtype=dtype)
+    f = tw.build(topi.default_schedule(out, target), [x, k, out], target, name="f")
+    ((blocks, threads),) = counted(f)
+    machine = GpuMachine.of(target)
+    assert threads % 32 == 0 and 64 <= threads <= 256
+    assert 2 * blocks >= machine.filling
+    (kernel,) = f.imported_modules[0].device_code.kernels
+    assert kernel.shared_bytes <= machine.shared_bytes // 3
 
 
 def test_places_of_windows_are_constants_between_runs() -> None:

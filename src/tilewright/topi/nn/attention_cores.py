@@ -42,6 +42,7 @@ from ...loopir.stmt import (
     Stmt,
     seq,
 )
+from ...target.target import Target
 from ...tensor.axes import thread_axis
 from ...tensor.compute import placeholder
 from ...tensor.extern import extern
@@ -113,7 +114,7 @@ class _Kernel:
         self.inputs = tensors_read(self._elements(), self.scores)
         self.tiles = -(-sizes.keys // KEYS)
         self.deep, self.wide = (-(-n // TILE) for n in (sizes.size, sizes.last))
-        self.parts = parts_of(sizes)
+        self.parts = parts_of(sizes, Target.current(allow_none=True))
         self.axes = [
             thread_axis((0, -(-self.count // ROWS)), "blockIdx.x"),
             thread_axis((0, prod(sizes.batch)), "blockIdx.y"),

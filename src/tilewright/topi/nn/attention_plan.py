@@ -8,7 +8,7 @@ from typing import Any
 
 from ...base.dtype import parse
 from ...target.target import Target
-from ..schedules.gpu.tile_plan import FILLING
+from ..schedules.gpu.machine import GpuMachine
 from .warp_registers import OPERANDS, SUMS, TILE
 
 ROWS, KEYS, WARP_ROWS = 64, 64, 16  # of a block's tile, and of a warp
@@ -16,7 +16,7 @@ _VECTOR = 16  # bytes of a copy
 _WIDEST = 128  # elements of a key, and of a value: more have no room in registers
 _LEAST_TILES = 2  # of a part of the keys
 _JOINING = 4  # tiles that take as long as one more kernel: 2 us, at about 0.5 us a tile
-_BLOCKS = 2 * FILLING  # two at once on a processor
+_BLOCKS = 2  # at once on a processor
 _BATCHES = 65535  # of a grid's second dimension
 
 
@@ -35,12 +35,13 @@ def takes(sizes: Any, dtype: str, target: Target | None) -> bool:
     return shared_bytes(sizes, dtype) <= target.max_shared_memory_per_block
 
 
-def parts_of(sizes: Any) -> int:
+def parts_of(sizes: Any, target: Target | None) -> int:
     """Into how many parts the keys are cut, each a block's: more than one where there are few
     blocks for all processors, and many keys of which each row sees all."""
     blocks = -(-prod(sizes.rows) // ROWS) * prod(sizes.batch)
     tiles: int = -(-sizes.keys // KEYS)
-    most = 1 if sizes.window is not None else min(tiles // _LEAST_TILES, _BLOCKS // blocks)
+    enough = _BLOCKS * (GpuMachine.of(target).filling if target else 1)
+    most = 1 if sizes.window is not None else min(tiles // _LEAST_TILES, enough // blocks)
     each = -(-tiles // max(1, most))
     return -(-tiles // each) if tiles - each >= _JOINING else 1
 

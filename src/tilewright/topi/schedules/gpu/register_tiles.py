@@ -51,7 +51,8 @@ def schedule_in_registers(
     again = [AGAIN if size >= AGAIN * n * TILE else 1 for size, n in zip(shape, threads)]
     whole = (threads[0] * TILE * again[0], threads[1] * TILE * again[1])
     least = tuple(min(n, LEAST) for n in whole)
-    filled = filling((shape[0], shape[1]), count, whole, (least[0], least[1]))
+    enough = machine.filling
+    filled = filling((shape[0], shape[1]), count, whole, (least[0], least[1]), enough)
     smaller = [
         (whole[0] // a, whole[1] // b)
         for a in (1, 2, 4)

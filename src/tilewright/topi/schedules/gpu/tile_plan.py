@@ -33,7 +33,6 @@ _PRODUCT = 4  # instructions that are issued beside one of tensor cores
 _BARRIER = 24  # instructions while a block waits for a tile
 _ADDRESS = 2  # instructions for the address of one copy
 _WRITTEN = 512, 1024  # products in steps that are written out (lowering/software_pipeline.py)
-FILLING = 96  # blocks that leave few multiprocessors without one: GPUs have 40 to 144
 _LEAST = (2, 4)  # fragments of a tile, below which copies and barriers outweigh products
 _SLOW = 1.05  # more than the fewer of these take long to compile: there has to be a reason
 
@@ -48,9 +47,11 @@ class TilePlan:
     shape: tuple[int, int]
 
     @staticmethod
-    def of(rows: int, columns: int, sums: str, filled: bool, count: int = 0) -> TilePlan:
-        """For `count` products of that shape (0: as many as fill the GPU); unless they may be
-        `filled` up, a tile is no larger."""
+    def of(
+        rows: int, columns: int, sums: str, filled: bool, count: int = 0, enough: int = 0
+    ) -> TilePlan:
+        """For `count` products of that shape (0: as many as fill the GPU), of which `enough` blocks
+        are to be made; unless they may be `filled` up, a tile is no larger."""
         warp = BANKS // parse(sums).nbytes // FRAGMENT
         needed = -(-columns // FRAGMENT)
         # as many warps as there are columns for
@@ -60,7 +61,7 @@ class TilePlan:
             _best(columns, sizes if filled else _COLUMNS, filled),
         )
         extents = (-(-rows // FRAGMENT), needed)
-        high, wide = (n * FRAGMENT for n in filling(extents, count, tile, _LEAST))
+        high, wide = (n * FRAGMENT for n in filling(extents, count, tile, _LEAST, enough))
         shape = (max(rows, high), max(columns, wide))
         return TilePlan((high, wide), min(warp * FRAGMENT, wide), shape)
 
@@ -75,17 +76,19 @@ class TilePlan:
         machine: GpuMachine,
     ) -> TilePlan:
         """The plan that is decided on, of those of `options`; as `of` otherwise."""
-        plans = TilePlan.options(rows, columns, sums, filled, count)
+        plans = TilePlan.options(rows, columns, sums, filled, count, machine.filling)
         # where warps of as many columns have no registers to copy through, of half as many
         plans.sort(key=lambda plan: not machine.has_registers(*plan.registers(sums, _DEEP)))
         by_tile: dict[Value, TilePlan] = {(*plan.block, plan.columns): plan for plan in plans}
         return by_tile[machine.choose(operation, "tile", by_tile)]
 
     @staticmethod
-    def options(rows: int, columns: int, sums: str, filled: bool, count: int) -> list[TilePlan]:
+    def options(
+        rows: int, columns: int, sums: str, filled: bool, count: int, enough: int
+    ) -> list[TilePlan]:
         """The plan of `of`, then others by the work that there is with them: tiles of 2 to 8
         fragments a side, by warps of which each has as many sums in registers or half as many."""
-        first = TilePlan.of(rows, columns, sums, filled, count)
+        first = TilePlan.of(rows, columns, sums, filled, count, enough)
         widest = BANKS // parse(sums).nbytes
         found: list[tuple[float, TilePlan]] = []
         for high, wide in product(_SIDES, _SIDES):
@@ -97,7 +100,7 @@ class TilePlan:
             shape = (max(rows, block[0]), max(columns, block[1]))
             blocks = -(-rows // block[0]) * -(-columns // block[1]) or 1
             work = blocks * (high * wide + _OVERHEAD * (high + wide))
-            few = max(1.0, FILLING / (blocks * count)) if count and rows and columns else 1.0
+            few = max(1.0, enough / (blocks * count)) if count and rows and columns else 1.0
             for wider in (widest, widest // 2):
                 # where the product is narrower than the tile, warps still have columns each
                 taken = -(-columns // wider) * wider
@@ -191,14 +194,14 @@ def _starts(tiles: int, stages: int, products: int) -> tuple[float, int]:
 
 
 def filling(
-    shape: tuple[int, int], count: int, tile: tuple[int, int], least: tuple[int, int]
+    shape: tuple[int, int], count: int, tile: tuple[int, int], least: tuple[int, int], enough: int
 ) -> tuple[int, int]:
     """A tile of `count` products of a shape whose larger sides are halved, down to `least`, until
-    there are as many blocks as fill the GPU. Extents and counts of 0 are those not known."""
+    there are `enough` blocks. Extents and counts of 0 are those not known."""
     if not count or 0 in shape:
         return tile
     sides = list(tile)
-    while count * -(-shape[0] // sides[0]) * -(-shape[1] // sides[1]) < FILLING:
+    while count * -(-shape[0] // sides[0]) * -(-shape[1] // sides[1]) < enough:
         high = [d for d in (0, 1) if sides[d] > least[d]]
         if not high:
             break

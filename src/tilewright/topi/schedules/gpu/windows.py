@@ -176,7 +176,7 @@ class ConvolutionProduct:
         self.plan = (
             TilePlan.chosen(op.name, rows, columns, sums, True, count, machine)
             if on_cores
-            else TilePlan.of(rows, columns, sums, True, count)
+            else TilePlan.of(rows, columns, sums, True, count, machine.filling)
         )
         if not on_cores:
             self.plan = TilePlan(self.plan.block, self.plan.columns, (rows, columns))
