@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.unit.topi.launches import SM80, launches
+from tests.unit.topi.launches import SM80, computed, launches
 from tilewright import topi
 from tilewright.base.dtype import parse
 from tilewright.topi.schedules.gpu.machine import GpuMachine
@@ -88,3 +88,41 @@ def test_a_target_says_how_many_multiprocessors_there_are() -> None:
     assert GpuMachine.of(tw.Target("opencl")).filling == 96, "nothing is known of it"
     plans = [TilePlan.chosen("f", 512, 512, "float32", True, 1, m) for m in (few, many)]
     assert [p.block for p in plans] == [(64, 128), (32, 64)]
+
+
+@pytest.mark.parametrize(
+    ("batch", "size", "together", "threads"),
+    [
+        (64, (16, 16, 16), 2, 32),  # few: a warp each
+        (4096, (16, 16, 16), 8, 128),
+        (1000, (8, 12, 40), 8, 32),  # 4 threads a product: whole warps of them
+        (768, (24, 24, 32), 8, 128),
+        (7, (16, 16, 16), 1, 16),  # nothing that divides it
+        (12, (197, 197, 64), 1, 256),
+    ],
+)
+def test_small_products_share_blocks(
+    batch: int, size: tuple[int, int, int], together: int, threads: int
+) -> None:
+    n, m, k = size
+    ((blocks, found),) = launches(topi.nn.batch_matmul, "float32", (batch, n, k), (batch, m, k))[:1]
+    assert found == threads and blocks * together % batch == 0
+
+
+@pytest.mark.parametrize("size", [(16, 16, 16), (8, 12, 40), (5, 5, 33), (9, 33, 7), (24, 24, 32)])
+@pytest.mark.parametrize("batch", [1, 6, 64])
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_what_small_products_come_to(
+    size: tuple[int, int, int], batch: int, is_turned: bool
+) -> None:
+    n, m, k = size
+    rng = np.random.default_rng(0)
+    shapes = ((batch, n, k), (batch, m, k) if is_turned else (batch, k, m))
+    a, b = (rng.integers(-4, 5, shape).astype("float32") for shape in shapes)
+
+    def make(x: Any, y: Any) -> Any:
+        return topi.nn.relu(topi.nn.batch_matmul(x, y, transpose_b=is_turned))
+
+    found, _ = computed(make, "float32", [a, b])
+    want = a @ (b.swapaxes(1, 2) if is_turned else b)
+    np.testing.assert_array_equal(found, np.maximum(want, 0))

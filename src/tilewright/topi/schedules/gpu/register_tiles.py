@@ -16,12 +16,14 @@ from ....loopir.iter import IterVar
 from ....schedule.api import Schedule, Stage
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, nearby
-from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks
+from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks, fused
 from .operands import Operand, along_lines, copies_of, fill, pipeline, pitch_of, spread
-from .tile_plan import filling
+from .tile_plan import BANKS, WARP, filling
 
 TILE = 4  # neighbouring rows and columns a thread
 AGAIN = 2  # such tiles a thread along rows, and along columns
+FEW_THREADS = 128  # of a block that makes several products
+ALIKE = 8  # threads whose vectors of 16 bytes are read at once
 LEAST = 32  # rows and columns of a block, below which copies and barriers outweigh products
 STAGES = 2  # a step of sums takes longer than a copy
 _REGISTER = 4  # bytes
@@ -62,7 +64,10 @@ def schedule_in_registers(
     high, broad = machine.choose(out.op.name, "tile", [filled, *smaller])
     block = (high, broad)
     threads = (min(threads[0], block[0] // TILE), min(threads[1], block[1] // TILE))
-    at = _bind_output(s[out], sides, threads, block, shape, machine)
+    (together,) = machine.choose(
+        out.op.name, "together", _together(product, prod(threads), shape, block, machine)
+    )
+    at = _bind_output(s[out], sides, (together, *threads), block, shape, machine)
     stage = s[product]
     stage.compute_at(s[out], at)
     nbytes = parse(rows.tensor.dtype).nbytes
@@ -76,7 +81,7 @@ def schedule_in_registers(
     stage.reorder(*batch, outer, *order)
     for axis in order:
         machine.unroll(stage, axis)
-    stages = _stages(out, sides, block, threads, (steps, depth), machine)
+    stages = _stages(out, sides, block, (together, *threads), (steps, depth), machine)
     pipeline(stage, outer, stages)
     places = [middle if x.along else k for x in sides]
     if both:
@@ -99,14 +104,34 @@ def schedule_in_registers(
         else:
             d = int(side is columns)
             along_lines(load, min(block[d], shape[d] or block[d]) * nbytes)
-        fill(load, side, (y, x), machine, stages)
+        if together > 1 and prod(threads) < ALIKE and len(load.op.axis) > 2:
+            # vectors of several products are read at once
+            apart = prod(threads) * VECTOR_BYTES // nbytes
+            load.storage_align(load.op.axis[-3], BANKS // nbytes, apart)
+        fill(load, side, (together, y, x), machine, stages)
+
+
+def _together(
+    product: Tensor, threads: int, shape: list[int], block: tuple[int, int], machine: GpuMachine
+) -> list[tuple[int]]:
+    """How many products of a batch, each of that shape and made in blocks of so many threads, a
+    block may make: so many that it has a warp, and more where there are many blocks of few."""
+    *batch, _, _ = product.op.axis
+    if len(batch) != 1:
+        return [(1,)]
+    count, tiles = extent_of(batch[0]), prod(-(-n // size) for n, size in zip(shape, block))
+    fit = [n for n in range(1, WARP + 1) if count % n == 0 and n * threads <= FEW_THREADS]
+    enough = 2 * machine.filling
+    full = [n for n in fit if count // n * tiles >= enough or n * threads <= machine.warp]
+    best = max(full, key=lambda n: (n * threads % machine.warp == 0, n), default=1)
+    return [(best,), *((n,) for n in fit if n != best)]
 
 
 def _stages(
     out: Tensor,
     sides: tuple[Operand, Operand],
     block: tuple[int, int],
-    threads: tuple[int, int],
+    threads: tuple[int, int, int],
     deep: tuple[int, int],
     machine: GpuMachine,
 ) -> int:
@@ -114,14 +139,15 @@ def _stages(
     if not all(x.copied_late(machine) for x in sides):
         return 1
     steps, depth = deep
-    nbytes, count = parse(sides[0].tensor.dtype).nbytes, prod(threads)
+    together, *each = threads
+    nbytes, count = parse(sides[0].tensor.dtype).nbytes, prod(each)
     held, copied = prod(block) // count, 0
-    for x, size, n in zip(sides, block, threads):
+    for x, size, n in zip(sides, block, each):
         copies = -(-size * depth // (x.lanes * count))
         copied += copies * -(-x.lanes * nbytes // _REGISTER)
         held += size // n * (VECTOR_BYTES // _REGISTER if x.along else 1)
-    tiles = sum(block) * (depth * nbytes + VECTOR_BYTES)
-    most = machine.stages(tiles, -(-steps // depth), count, (held, copied))
+    tiles = together * sum(block) * (depth * nbytes + VECTOR_BYTES)
+    most = machine.stages(tiles, -(-steps // depth), together * count, (held, copied))
     if most == 1:
         return 1
     options = nearby(min(STAGES, most), 1, 3, 4, most=most)
@@ -132,13 +158,18 @@ def _stages(
 def _bind_output(
     stage: Stage,
     sides: tuple[Operand, Operand],
-    threads: tuple[int, int],
+    threads: tuple[int, int, int],
     block: tuple[int, int],
     shape: list[int],
     machine: GpuMachine,
 ) -> IterVar:
-    """The loop of a thread, of a matrix of that shape that blocks make in tiles."""
+    """The loop of a thread, of matrices of that shape that blocks make in tiles, some together."""
     *batch, i, j = stage.leaf_iter_vars
+    together, *threads = threads
+    near: list[IterVar] = []
+    if together > 1:
+        far, own = stage.split(fused(stage, batch), factor=together)
+        batch, near = [far], [own]
     rows, columns = sides
     both = rows.along and columns.along  # neighbouring threads read neighbouring rows then
     again = [size // (n * TILE) for size, n in zip(block, threads)]
@@ -148,12 +179,14 @@ def _bind_output(
     tx, x = stage.split(x, factor=TILE)
     vy, y = stage.split(y, nparts=block[0] // threads[0] if both else again[0])
     ty, y = stage.split(y, nparts=threads[0])
-    stage.reorder(*batch, by, bx, vy, vx, ty, tx, y, x)
+    stage.reorder(*batch, by, bx, *near, vy, vx, ty, tx, y, x)
     tags = ("threadIdx.x", "threadIdx.y") if columns.along else ("threadIdx.y", "threadIdx.x")
     blocks = (-(-shape[0] // block[0]), -(-shape[1] // block[1]))
     bind_blocks(stage, batch, by, bx, blocks, machine)
     for axis, tag in zip((vy, vx, ty, tx), ("vthread", "vthread", *tags)):
         bind(stage, axis, tag)
+    for axis in near:
+        bind(stage, axis, "threadIdx.z")
     stage.unroll(y)
     if shape[1] and shape[1] % TILE == 0:
         stage.vectorize(x)
