@@ -2,10 +2,10 @@
 
 An operator of a shape, a type and an architecture by chance, what follows it too; its default
 schedule is made, and some of what it asks is answered otherwise (topi/schedules/decisions.py):
-tiles, stages of copies, how many products a block makes, the order of blocks. Tensor cores, wgmma and TMA, cp.async
-with zeros at edges, padded tiles and stores through shared memory all come up so. Kernels run in
-simt, where each race, unwritten value and access out of bounds is a failure, and results are
-compared with te_eval_bound.
+tiles, stages of copies, how many products a block makes, the order of blocks. Tensor cores, wgmma
+and TMA, cp.async and copies through registers with zeros at edges, padded tiles and stores through
+shared memory all come up so. Kernels run in simt, where each race, unwritten value and access out
+of bounds is a failure, and results are compared with te_eval_bound.
 """
 
 from __future__ import annotations

@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import Any
 
 from ....base.dtype import parse
 from ....loopir.expr import const_int
 from ....schedule.api import Schedule, Stage
 from ....tensor.tensor import Tensor
+from ..decisions import Value
 from ..machine import extent_of, whole_vectors
 from .machine import VECTOR_BYTES, GpuMachine, bind, fused
 from .operands import share
@@ -64,6 +66,20 @@ class _Depthwise:
     nbytes: int
     window: tuple[int, int]
     strides: tuple[int, int]
+
+    @staticmethod
+    def of(op: Any, data: Tensor, lanes: int) -> _Depthwise:
+        """A convolution in vectors of so many channels; windows go as far as data is wide."""
+        images, high, wide, channels = (extent_of(a) for a in op.axis)
+        down, across = (extent_of(a) for a in op.reduce_axis)
+        lines, pixels = (const_int(d) or 1 for d in data.shape[1:3])
+        strides = (
+            max(1, (lines - down) // max(1, high - 1)),
+            max(1, (pixels - across) // max(1, wide - 1)),
+        )
+        nbytes = lanes * parse(data.dtype).nbytes
+        places, window = (high, wide), (down, across)
+        return _Depthwise(images, places, channels // lanes, lanes, nbytes, window, strides)
 
     def tiles(self, machine: GpuMachine) -> list[_Tile]:
         """Those that may be decided on, by what they cost."""
@@ -137,13 +153,9 @@ def schedule_depthwise_nhwc(s: Schedule, conv: Tensor, out: Tensor, machine: Gpu
         schedule_reduce(s, conv, out, machine)
         return
     lanes = whole_vectors(extent_of(s[conv].op.axis[3]), machine.lanes(data.dtype))
-    vectors = extent_of(s[conv].op.axis[3]) // lanes
-    n, y, x, _ = (extent_of(a) for a in s[conv].op.axis)
-    taps_y, taps_x = (extent_of(a) for a in s[conv].op.reduce_axis)
-    strides = _strides(s, conv, data)
-    nbytes = lanes * parse(data.dtype).nbytes
-    what = _Depthwise(n, (y, x), vectors, lanes, nbytes, (taps_y, taps_x), strides)
-    each = {(t.lines, t.pixels, t.down, t.across, t.deep): t for t in what.tiles(machine)}
+    what = _Depthwise.of(s[conv].op, data, lanes)
+    tiles = what.tiles(machine)
+    each: dict[Value, _Tile] = {(t.lines, t.pixels, t.down, t.across, t.deep): t for t in tiles}
     tile = each[machine.choose(out.op.name, "tile", each)]
     if conv.op is out.op:
         conv = s.cache_write(out, "local")
@@ -179,19 +191,10 @@ def schedule_depthwise_nhwc(s: Schedule, conv: Tensor, out: Tensor, machine: Gpu
         else:
             t = s.cache_read(t, "shared", [conv.op])
         s[t].compute_at(stage, block)
-        apart = tile.pixels * strides[1]
-        if k == 0 and apart > 1 and tile.deep * nbytes % BANKS:
+        apart = tile.pixels * what.strides[1]
+        if k == 0 and apart > 1 and tile.deep * what.nbytes % BANKS:
             _sort(s[t], apart)
         share(s[t], lanes, (tile.down, tile.across, tile.deep), machine)
-
-
-def _strides(s: Schedule, conv: Tensor, data: Tensor) -> tuple[int, int]:
-    """How far windows go, along lines and across them."""
-    window = [extent_of(a) for a in s[conv].op.reduce_axis]
-    ends = [extent_of(a) for a in s[conv].op.axis[1:3]]
-    sizes = [const_int(d) or 1 for d in data.shape[1:3]]
-    down, across = (max(1, (n - k) // max(1, e - 1)) for n, k, e in zip(sizes, window, ends))
-    return down, across
 
 
 def _sort(stage: Stage, apart: int) -> None:

@@ -139,7 +139,7 @@ def _stages(
     if not all(x.copied_late(machine) for x in sides):
         return 1
     steps, depth = deep
-    together, *each = threads
+    together, each = threads[0], threads[1:]
     nbytes, count = parse(sides[0].tensor.dtype).nbytes, prod(each)
     held, copied = prod(block) // count, 0
     for x, size, n in zip(sides, block, each):
@@ -165,20 +165,20 @@ def _bind_output(
 ) -> IterVar:
     """The loop of a thread, of matrices of that shape that blocks make in tiles, some together."""
     *batch, i, j = stage.leaf_iter_vars
-    together, *threads = threads
+    together, *each = threads
     near: list[IterVar] = []
     if together > 1:
         far, own = stage.split(fused(stage, batch), factor=together)
         batch, near = [far], [own]
     rows, columns = sides
     both = rows.along and columns.along  # neighbouring threads read neighbouring rows then
-    again = [size // (n * TILE) for size, n in zip(block, threads)]
+    again = [size // (n * TILE) for size, n in zip(block, each)]
     by, y = stage.split(i, factor=block[0])
     bx, x = stage.split(j, factor=block[1])
     vx, x = stage.split(x, nparts=again[1])
     tx, x = stage.split(x, factor=TILE)
-    vy, y = stage.split(y, nparts=block[0] // threads[0] if both else again[0])
-    ty, y = stage.split(y, nparts=threads[0])
+    vy, y = stage.split(y, nparts=block[0] // each[0] if both else again[0])
+    ty, y = stage.split(y, nparts=each[0])
     stage.reorder(*batch, by, bx, *near, vy, vx, ty, tx, y, x)
     tags = ("threadIdx.x", "threadIdx.y") if columns.along else ("threadIdx.y", "threadIdx.x")
     blocks = (-(-shape[0] // block[0]), -(-shape[1] // block[1]))
