@@ -27,7 +27,7 @@ from tilewright import te, topi
 from tilewright.base.dtype import parse
 from tilewright.interp.te_bound import te_eval_bound
 from tilewright.target.target import Target
-from tilewright.topi.schedules.decisions import Decisions, Value
+from tilewright.topi.schedules.decisions import Decisions, NotOffered, Value
 from tilewright.topi.schedules.default import default_schedule
 
 SIZES = (1, 2, 3, 5, 7, 8, 13, 16, 17, 24, 31, 32, 33, 40, 48, 64, 67, 72, 96, 101, 128, 131)
@@ -52,12 +52,23 @@ class Case:
         """Some of what is asked, answered by chance: answers may raise new questions."""
         given: dict[str, Value] = {}
         for _ in range(2):
-            decisions = Decisions(given)
-            default_schedule(self.out, self.target, decisions)
-            for question, options in decisions.asked.items():
+            for question, options in self.asked(given).items():
                 if question not in given and self.rng.random() < 0.6:
                     given[question] = self.rng.choice(options)
+        self.asked(given)
         return given
+
+    def asked(self, given: dict[str, Value]) -> dict[str, tuple[Value, ...]]:
+        """What is asked where so much is answered; an answer that another one leaves no room for
+        is taken back."""
+        while True:
+            decisions = Decisions(given)
+            try:
+                default_schedule(self.out, self.target, decisions)
+            except NotOffered as error:
+                del given[error.question]
+            else:
+                return decisions.asked
 
 
 def _sizes(rng: random.Random, count: int, most: float, choices: Any = SIZES) -> list[int]:
