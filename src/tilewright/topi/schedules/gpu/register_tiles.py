@@ -50,19 +50,7 @@ def schedule_in_registers(
     parts = [s.cache_read(c, "local", [product.op]) for c in copies]
     rows, columns = sides
     shape = [extent_of(a) for a in product.op.axis[-2:]]
-    again = [AGAIN if size >= AGAIN * n * TILE else 1 for size, n in zip(shape, threads)]
-    whole = (threads[0] * TILE * again[0], threads[1] * TILE * again[1])
-    least = tuple(min(n, LEAST) for n in whole)
-    enough = machine.filling
-    filled = filling((shape[0], shape[1]), count, whole, (least[0], least[1]), enough)
-    smaller = [
-        (whole[0] // a, whole[1] // b)
-        for a in (1, 2, 4)
-        for b in (1, 2, 4)
-        if whole[0] // a >= TILE and whole[1] // b >= TILE
-    ]
-    high, broad = machine.choose(out.op.name, "tile", [filled, *smaller])
-    block = (high, broad)
+    block = _block(out, shape, threads, count, machine)
     threads = (min(threads[0], block[0] // TILE), min(threads[1], block[1] // TILE))
     (together,) = machine.choose(
         out.op.name, "together", _together(product, prod(threads), shape, block, machine)
@@ -86,8 +74,8 @@ def schedule_in_registers(
     places = [middle if x.along else k for x in sides]
     if both:
         places[1] = j
-    y, x = (threads[0], threads[1]) if not columns.along else (threads[1], threads[0])
-    for side, copy, part, place in zip(sides, copies, parts, places):
+    own = (threads[1], threads[0]) if columns.along else threads
+    for d, (side, copy, part, place) in enumerate(zip(sides, copies, parts, places)):
         s[part].compute_at(stage, place)
         *others, last = s[part].op.axis
         for axis in others:
@@ -95,20 +83,43 @@ def schedule_in_registers(
         s[part].vectorize(last)
         load = s[copy]
         load.compute_at(stage, outer)
-        if side.along:
-            taken = min(depth, steps or depth) * nbytes
-            row = -(-taken // VECTOR_BYTES) * VECTOR_BYTES
-            load.storage_align(load.op.axis[-2], pitch_of(row) // nbytes, 0)
-            if pitch_of(row) > taken:
-                spread(load, row)
-        else:
-            d = int(side is columns)
-            along_lines(load, min(block[d], shape[d] or block[d]) * nbytes)
+        line = min(block[d], shape[d] or block[d])
+        _lay(load, side, line, min(depth, steps or depth), nbytes)
         if together > 1 and prod(threads) < ALIKE and len(load.op.axis) > 2:
             # vectors of several products are read at once
             apart = prod(threads) * VECTOR_BYTES // nbytes
             load.storage_align(load.op.axis[-3], BANKS // nbytes, apart)
-        fill(load, side, (together, y, x), machine, stages)
+        fill(load, side, (together, *own), machine, stages)
+
+
+def _block(
+    out: Tensor, shape: list[int], threads: tuple[int, int], count: int, machine: GpuMachine
+) -> tuple[int, int]:
+    """Rows and columns of a block of so many threads at most, of `count` products of a shape."""
+    again = [AGAIN if size >= AGAIN * n * TILE else 1 for size, n in zip(shape, threads)]
+    whole = (threads[0] * TILE * again[0], threads[1] * TILE * again[1])
+    least = (min(whole[0], LEAST), min(whole[1], LEAST))
+    filled = filling((shape[0], shape[1]), count, whole, least, machine.filling)
+    smaller = [
+        (whole[0] // a, whole[1] // b)
+        for a in (1, 2, 4)
+        for b in (1, 2, 4)
+        if whole[0] // a >= TILE and whole[1] // b >= TILE
+    ]
+    high, broad = machine.choose(out.op.name, "tile", [filled, *smaller])
+    return high, broad
+
+
+def _lay(load: Stage, side: Operand, line: int, deep: int, nbytes: int) -> None:
+    """How the copy of a tile lies: so many rows or columns, and steps of the reduction, of elements
+    of so many bytes."""
+    if not side.along:
+        along_lines(load, line * nbytes)
+        return
+    row = -(-deep * nbytes // VECTOR_BYTES) * VECTOR_BYTES
+    load.storage_align(load.op.axis[-2], pitch_of(row) // nbytes, 0)
+    if pitch_of(row) > deep * nbytes:
+        spread(load, row)
 
 
 def _together(
