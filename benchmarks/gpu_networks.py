@@ -30,7 +30,6 @@ from tilewright.report.roofline import GPUS, estimate, grids_of
 from tilewright.report.sass import compiled_module
 from tilewright.rt.drivers import nvrtc
 from tilewright.rt.plan import symbol_of
-from tilewright.topi.schedules.gpu.tile_plan import FILLING
 
 Row = dict[str, Any]
 
@@ -68,7 +67,8 @@ def page(found: Sequence[Row]) -> str:
     lines = [_row(heads), "|" + " --- |" * len(heads)]
     made = [n for n in found if "error" not in n]
     for n in made:
-        few = sum(r["us"] for r in n["rows"] if r["blocks"] < FILLING and r["binds"] != "memory")
+        most = GPUS[n["arch"]].processors
+        few = sum(r["us"] for r in n["rows"] if r["blocks"] < most and r["binds"] != "memory")
         cores = sum(r["gflop"] for r in n["rows"] if r["tensor"])
         share = 100 * cores / max(sum(r["gflop"] for r in n["rows"]), 1e-9)
         lines.append(_row((
@@ -78,8 +78,8 @@ def page(found: Sequence[Row]) -> str:
         )))  # fmt: skip
     about = (
         "On cores: share of operations in functions with tensor instructions. Few blocks: share of "
-        f"the time in functions bound by arithmetic that have less than {FILLING} blocks. Build, "
-        "NVRTC: on a machine with other work."
+        "the time in functions bound by arithmetic that have fewer blocks than there are "
+        "multiprocessors. Build, NVRTC: on a machine with other work."
     )
     lines += ["", about]
     for n in found:

@@ -11,6 +11,7 @@ from ..loopir.expr import const, const_int
 from ..loopir.op import likely
 from ..loopir.rewrite import OverStatements, Rewriter, handles
 from .fill_ahead import SCOPE, Ahead, Fill, fills_of
+from .fill_late import registers_for
 from .options import LowerOptions
 from .software_pipeline import STAGES, pipelined
 
@@ -39,15 +40,16 @@ def inject_double_buffer(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     marks = (SCOPE, STAGES)
     if not any(type(s) is S.AttrStmt and s.attr_key in marks for s in walk_stmts(func.body)):
         return func
-    body = _DoubleBuffers(options.double_buffer_split_loop).stmt(func.body)
+    registers = registers_for(options.target)
+    body = _DoubleBuffers(options.double_buffer_split_loop, registers).stmt(func.body)
     return func.with_body(_RemoveScopes().stmt(body))
 
 
 class _DoubleBuffers(OverStatements):
     """Innermost loops first: each carries the buffers filled directly inside it."""
 
-    def __init__(self, split: int) -> None:
-        self.split = split
+    def __init__(self, split: int, registers: int) -> None:
+        self.split, self.registers = split, registers
 
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
@@ -65,7 +67,7 @@ class _DoubleBuffers(OverStatements):
         stages = const_int(s.value) if s.attr_key == STAGES else None
         if stages is None:
             return super()._attr(s)
-        return pipelined(s.body, stages, self.stmt)
+        return pipelined(s.body, stages, self.stmt, self.registers)
 
 
 class _RemoveScopes(Rewriter):

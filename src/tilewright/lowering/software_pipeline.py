@@ -19,6 +19,7 @@ from ..loopir.op import max as tir_max
 from ..loopir.op import min as tir_min
 from ..loopir.visit import children, nodes, uses_var, walk
 from .fill_ahead import Ahead, Fill, fills_of
+from .fill_late import Halves, at_once
 
 STAGES = "pragma_software_pipeline_stages"
 COMMIT_SCOPE = "async_commit_queue_scope"
@@ -29,7 +30,9 @@ MOST_PRODUCTS = 512, 1024  # of a warp in steps written out: compilers take long
 _BY_TENSOR_CORES = ("tir.tvm_mma_sync", "tir.ptx_mma")
 
 
-def pipelined(s: S.Stmt, stages: int, inner: Callable[[S.Stmt], S.Stmt]) -> S.Stmt:
+def pipelined(
+    s: S.Stmt, stages: int, inner: Callable[[S.Stmt], S.Stmt], registers: int = 0
+) -> S.Stmt:
     """The statement under the pragma "software_pipeline_stages": its loop, with `stages` slots for
     each buffer that is filled in it under "double_buffer_scope".
 
@@ -51,29 +54,34 @@ def pipelined(s: S.Stmt, stages: int, inner: Callable[[S.Stmt], S.Stmt]) -> S.St
     One barrier a step is enough: the slot that is filled in step i was used in step i - 1. Commits
     and waits are attributes, which inject_async_copy makes instructions of, or nothing. A loop
     that fills no such buffer stays what it is. `inner` treats the body of the loop first.
+
+    Where nothing copies by itself and threads have `registers` to spare, what is filled under
+    "async_scope" is loaded there before the slot of step i is used, and stored after that, so that
+    threads do not wait for memory while they have products to make.
     """
     if stages < 1 or stages > _MOST:
         raise CompileError(f"software_pipeline_stages is 1 to {_MOST}, not {stages}")
     if type(s) is S.AttrStmt:  # other pragmas of the loop
-        return S.AttrStmt(s.node, s.attr_key, s.value, pipelined(s.body, stages, inner))
+        return S.AttrStmt(s.node, s.attr_key, s.value, pipelined(s.body, stages, inner, registers))
     if type(s) is not S.For or s.kind not in (S.ForKind.SERIAL, S.ForKind.UNROLLED):
         return inner(s)
     loop = s.with_parts(body=inner(s.body))
     steps = const_int(s.extent)
     stages = stages if steps is None else min(stages, steps)
     fills = fills_of(loop) if stages > 1 else []
-    return _Ring(loop, fills, stages).build() if fills else loop
+    return _Ring(loop, fills, stages, registers).build() if fills else loop
 
 
 class _Ring:
-    def __init__(self, loop: S.For, fills: list[Fill], stages: int) -> None:
-        self.loop, self.stages = loop, stages
+    def __init__(self, loop: S.For, fills: list[Fill], stages: int, registers: int) -> None:
+        self.loop, self.stages, self.registers = loop, stages, registers
         self.ahead = Ahead(fills, stages, aligned=True)
         var = loop.loop_var
         step = fold_pair(E.Sub, var, loop.min)
         self.slot = E.FloorMod(step, const(stages, var.dtype))
         scopes = [b.scope() for f in fills for b in f.buffers]
         self.shared = any(x.startswith("shared") for x in scopes)
+        self.is_split = Halves.of(self._fill(var), registers) is not None
 
     def build(self) -> S.Stmt:
         loop, dtype = self.loop, self.loop.loop_var.dtype
@@ -99,14 +107,13 @@ class _Ring:
         body = self._fill(fold_pair(E.Add, loop.min, number))
         if const_int(loop.extent) is None:
             body = S.IfThenElse(likely(number < loop.extent), body)
-        return _commit(body)
+        return at_once(body) if self.is_split else _commit(body)
 
     def _main(self, extent: Any) -> S.Stmt:
         loop, var = self.loop, self.loop.loop_var
         later = fold_pair(E.Add, var, const(self.stages - 1, var.dtype))
-        fill = _commit(self._fill(later))
         use = self._step(var)
-        body = S.seq(self._wait(self.stages - 2), fill, use)
+        body = self._around(use, self._fill(later))
         steps = const_int(extent)
         products = _products_of(use)
         if products:
@@ -118,6 +125,17 @@ class _Ring:
         new = E.Var(var.name, var.dtype)
         body = fresh_copy(body, {var: new})
         return S.For(new, loop.min, extent, loop.kind, body, None, said)
+
+    def _around(self, use: S.Stmt, fill: S.Stmt) -> S.Stmt:
+        """A step that uses one slot and fills another."""
+        wait = self._wait(self.stages - 2)
+        halves = Halves.of(fill, self.registers) if self.is_split else None
+        if halves is None:
+            return S.seq(wait, _commit(fill), use)
+        body = S.seq(wait, halves.load, use, halves.store)
+        for kept in halves.registers:
+            body = S.Allocate(kept, body)
+        return body
 
     def _several(self, products: int) -> int:
         """Steps to write out, of so many products each: where the slots count as the quotients do,

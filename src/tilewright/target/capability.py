@@ -35,6 +35,12 @@ class Capabilities:
     warp_groups: bool = False
     masked_bytes: int = 0
 
+    @property
+    def copying_registers(self) -> int:
+        """Registers of a thread that may hold what is on its way to shared memory, where nothing
+        copies by itself: the others are for what is computed meanwhile."""
+        return 0 if self.async_copies else self.num_vector_registers // 4
+
 
 def architecture(triple: str) -> str:
     """The family of a triple: x86_64, x86, aarch64, arm, riscv64, riscv32, or LLVM's own name."""

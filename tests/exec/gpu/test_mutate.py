@@ -14,6 +14,8 @@ SLICE = (
     "factored_rows",
     "matmul_odd_double",
     "matmul_async",
+    "matmul_pipeline_registers",
+    "matmul_pipeline_registers_odd",
     "matmul_virtual_double_vectors",
     "conv_shared_double",
     "softmax_block",

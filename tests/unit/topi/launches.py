@@ -27,9 +27,14 @@ def built(make: Callable[..., Any], dtype: str, *shapes: tuple[int, ...]) -> tup
 def launches(make: Callable[..., Any], dtype: str, *shapes: tuple[int, ...]) -> list[Any]:
     """Blocks, and threads of each, of the kernels of a function, and the function."""
     f, out = built(make, dtype, *shapes)
+    return [*counted(f), (f, out)]
+
+
+def counted(f: Any) -> list[tuple[int, int]]:
+    """Blocks, and threads of each, of the kernels of a function."""
     host: Any = f.entry_func
     sizes = [tuple(map(int, found)) for found in _LAUNCH.findall(host.text)]
-    return [(prod(s[:3]), prod(s[3:])) for s in sizes] + [(f, out)]
+    return [(prod(s[:3]), prod(s[3:])) for s in sizes]
 
 
 def computed(make: Callable[..., Any], dtype: str, arrays: Sequence[Any]) -> tuple[Any, Any]:

@@ -121,11 +121,13 @@ def test_long_reductions_of_few_tiles_are_cut(shape: tuple[int, int, int], parts
 
 
 def test_plans_to_choose_from() -> None:
-    plans = TilePlan.options(1000, 72, "float32", True, 1)
-    assert plans[0] == TilePlan.of(1000, 72, "float32", True, 1) and len(set(plans)) == len(plans)
+    plans = TilePlan.options(1000, 72, "float32", True, 1, 96)
+    assert plans[0] == TilePlan.of(1000, 72, "float32", True, 1, 96) and len(set(plans)) == len(
+        plans
+    )
     assert all(p.block[1] % p.columns == 0 for p in plans)
     assert all(p.block[1] < 128 for p in plans), "a tile is not a third beyond the product"
-    small = TilePlan.options(40, 40, "float32", False, 1)
+    small = TilePlan.options(40, 40, "float32", False, 1, 96)
     assert all(max(p.block) <= 40 for p in small[1:]), "unless it may be filled up, none is larger"
 
 

@@ -14,7 +14,7 @@ from tilewright import te, topi
 from tilewright.base.dtype import parse
 from tilewright.topi.schedules.decisions import Decisions
 from tilewright.topi.schedules.default import default_schedule
-from tilewright.topi.schedules.gpu.tile_plan import FILLING
+from tilewright.topi.schedules.gpu.machine import GpuMachine
 
 Make = Callable[..., Any]
 
@@ -40,7 +40,8 @@ def whole_numbers(shape: tuple[int, ...], dtype: str, most: int = 3) -> Any:
 )
 def test_all_of_a_gpu_reduces(make: Make, dtype: str, shape: tuple[int, ...], kernels: int) -> None:
     (blocks, threads), *rest, (f, _) = launches(make, dtype, shape)
-    assert FILLING <= blocks <= 8 * FILLING and threads == 256 and len(rest) == kernels - 1
+    enough = GpuMachine.of(tw.Target(SM80)).filling
+    assert enough <= blocks <= 8 * enough and threads == 256 and len(rest) == kernels - 1
     source = f.imported_modules[0].get_source().split("__global__")[1]
     assert ("float4" if dtype == "float32" else "tw_load_float16x8") in source, "loads of 128 bits"
 

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.narrow import some
+from tests.unit.topi.launches import counted
 from tests.unit.topi.test_gpu_tiles import SUMS, TARGET, built, close, windows
 from tilewright import te, topi
 from tilewright.base.dtype import parse
@@ -144,6 +146,36 @@ def test_a_filter_for_each_channel(dtype: str, c: int, stride: int, taps: int) -
     assert report.bank_conflicts <= 1.1 and not report.findings
 
 
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
+@pytest.mark.parametrize(
+    ("dtype", "size", "c", "stride", "taps"),
+    [
+        ("float32", 112, 32, 1, 3),
+        ("float32", 56, 96, 2, 3),
+        ("float32", 56, 24, 1, 3),
+        ("float16", 28, 144, 1, 3),  # 24 threads once
+        ("float16", 13, 1000, 2, 3),
+        ("float32", 7, 960, 1, 5),
+        ("float32", 56, 197, 1, 3),
+    ],
+)
+def test_blocks_of_depthwise_convolutions(
+    arch: str, dtype: str, size: int, c: int, stride: int, taps: int
+) -> None:
+    """Whole warps, two at least, and so many blocks that each multiprocessor has some."""
+    target = tw.Target(f"cuda -arch={arch}")
+    x = te.placeholder((1, size, size, c), dtype, "x")
+    k = te.placeholder((taps, taps, c, 1), dtype, "k")
+    out = topi.nn.depthwise_conv2d_nhwc(x, k, stride, taps // 2, 1, out_dtype=dtype)
+    f = tw.build(topi.default_schedule(out, target), [x, k, out], target, name="f")
+    ((blocks, threads),) = counted(f)
+    machine = GpuMachine.of(target)
+    assert threads % 32 == 0 and 64 <= threads <= 256
+    assert 2 * blocks >= machine.filling
+    (kernel,) = some(f.imported_modules[0].device_code).kernels
+    assert kernel.shared_bytes <= machine.shared_bytes // 3
+
+
 def test_places_of_windows_are_constants_between_runs() -> None:
     """67 channels, filled up to 72, are no whole steps of 32; three taps of them end within one."""
     x = te.placeholder((1, 67, 9, 16), "float16", "x")
@@ -166,7 +198,7 @@ def test_cuts_of_reductions(dtype: str, taps: int, channels: int) -> None:
     def room(deep: int) -> int:
         return pitch_of(deep * nbytes) * sum(plan.block)
 
-    cut = Steps.of(run, taps, fragment, plan, room, machine)
+    cut = Steps.of(run, taps, fragment, plan, (dtype, SUMS[dtype]), room, machine)
     assert cut.deep % fragment == 0 and cut.tiles * cut.deep >= run
     assert room(cut.deep) * cut.stages <= machine.shared_bytes // 2
     assert cut.stages >= 3

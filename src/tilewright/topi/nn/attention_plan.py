@@ -14,7 +14,7 @@ from ...base.dtype import parse
 from ...target.target import Target
 from ..schedules.gpu.machine import VECTOR_BYTES, GpuMachine
 from ..schedules.gpu.operands import LEAST_COPY
-from ..schedules.gpu.tile_plan import BANKS, FILLING
+from ..schedules.gpu.tile_plan import BANKS
 from .warp_registers import LANES, OPERANDS, SUMS, TILE
 
 ROWS, KEYS, WARP_ROWS = 64, 64, 16  # of a block's tile at most, and of a warp
@@ -34,7 +34,7 @@ class Plan:
     of keys and of values in shared memory, two where the next ones come while these are computed
     with, one where the next keys come during the second product and values during the first;
     `held`: whether a warp's queries stay in registers; `late`: whether there are copies that no
-    thread waits for. With `cores` products are those of tensor cores, else of each thread."""
+    thread waits for; `processors`: multiprocessors of the target. With `cores` products are those of tensor cores, else of each thread."""
 
     sizes: Any
     dtype: str
@@ -43,6 +43,7 @@ class Plan:
     stages: int
     held: bool
     late: bool
+    processors: int
 
     @property
     def cores(self) -> bool:
@@ -132,7 +133,7 @@ class Plan:
         return queries + powers + sums + self.copied * nbytes // 4
 
 
-def _plans(sizes: Any, dtype: str, late: bool) -> Iterator[Plan]:
+def _plans(sizes: Any, dtype: str, late: bool, processors: int) -> Iterator[Plan]:
     """Those that there are, the best first where all have as many blocks on a processor."""
     held = (True, False) if dtype in OPERANDS else (False,)
     rows = [ROWS, ROWS // 2, ROWS // 4]
@@ -140,7 +141,7 @@ def _plans(sizes: Any, dtype: str, late: bool) -> Iterator[Plan]:
         rows = [n for n in rows if n == WARP_ROWS or n < 2 * prod(sizes.rows)]
     stages = (2, 1) if late and dtype in OPERANDS else (1,)
     for r, keys, s, h in product(rows, (KEYS, KEYS // 2, KEYS // 4), stages, held):
-        plan = Plan(sizes, dtype, r, keys, s, h, late)
+        plan = Plan(sizes, dtype, r, keys, s, h, late, processors)
         if plan.registers <= _NAMED:
             yield plan
 
@@ -157,7 +158,7 @@ def plan_of(sizes: Any, dtype: str, target: Target | None) -> Plan | None:
     if not known or min(lengths) <= 0 or max(lengths[:2]) > _WIDEST:
         return None
     machine = GpuMachine.of(target)
-    plans = list(_plans(sizes, dtype, able.async_copies))
+    plans = list(_plans(sizes, dtype, able.async_copies, machine.filling))
     most = plans[0].rows if plans else 0
 
     def warps(plan: Plan) -> int:
@@ -183,7 +184,7 @@ def parts_of(plan: Plan) -> int:
     least, joining = (_LEAST_TILES, _JOINING) if plan.cores else (1, 1)
     warps = plan.warps * -(-prod(sizes.rows) // plan.rows) * prod(sizes.batch)
     tiles: int = -(-sizes.keys // KEYS)
-    filling = FILLING * blocks * (ROWS // WARP_ROWS)
-    most = 1 if sizes.window is not None else min(tiles // least, filling // warps)
+    enough = plan.processors * blocks * (ROWS // WARP_ROWS)
+    most = 1 if sizes.window is not None else min(tiles // least, enough // warps)
     each = -(-tiles // max(1, most))
     return -(-tiles // each) if tiles - each >= joining else 1

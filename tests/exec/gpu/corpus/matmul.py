@@ -197,6 +197,8 @@ CASES = [
     case("matmul_pipeline_deep", "sm_80", late=True, double=True, stages=6, depth=4, **WIDE),
     case("matmul_pipeline_odd", "sm_80", late=True, double=True, stages=4, size=(20, 33, 70)),
     case("matmul_pipeline_few_steps", "sm_80", late=True, double=True, stages=5, size=(32, 32, 16)),
+    case("matmul_pipeline_registers", late=True, double=True, stages=2, **WIDE),
+    case("matmul_pipeline_registers_odd", late=True, double=True, stages=3, size=(20, 33, 70)),
     Case(
         "matmul_pipeline_symbolic_depth",
         lambda: tiled(Tiles((16, 16, te.size_var("k")), late=True, double=True, stages=3)),

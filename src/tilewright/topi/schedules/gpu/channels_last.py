@@ -7,23 +7,140 @@ data with its padding: what is computed has no conditions then.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
 from math import prod
+from typing import Any
 
 from ....base.dtype import parse
 from ....loopir.expr import const_int
 from ....schedule.api import Schedule, Stage
 from ....tensor.tensor import Tensor
-from ..machine import extent_of, largest_divisor, whole_vectors
-from .machine import GpuMachine, bind, fused
+from ..decisions import Value
+from ..machine import extent_of, whole_vectors
+from .machine import VECTOR_BYTES, GpuMachine, bind, fused
 from .operands import share
 from .reduce import inline_padding, schedule_reduce
-from .tile_plan import BANKS
+from .tile_plan import BANKS, WARP
 
-PIXELS = 4  # of a line, a thread; one where channels are few
-LINES = 2
-ACROSS = 4  # threads of a block along a line
 ALIKE = 8  # vectors of 16 bytes in different banks
-ROOM = 32 << 10  # bytes of shared memory of a block, so that some have room
+_BLOCKS = 3  # at once at least, which copy by turns
+OFFERED = 6  # tiles that may be decided on
+_THREADS = 8 * WARP  # of a block: two warps for each scheduler of a multiprocessor
+_SIDES = (1, 2, 4, 8, 16, 32)  # threads along lines and pixels
+_DEEP = 32  # vectors of channels of a block at most
+# of a warp, what takes as long as so many products: to read vectors of shared memory, to copy them
+# there (reasoned, not measured: the search is offered other tiles)
+_READ, _COPY = 4, 16
+_LATENCY = 2048  # products in the time that a block waits for its copies
+_AT_ONCE = 16  # warps of a multiprocessor that hide it
+_HALF = 4  # warps of it by which half of the products wait for what is read
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """`lines` and `pixels` of a thread; threads `down`, `across` and `deep` in channels, each of
+    which has a vector of them."""
+
+    lines: int
+    pixels: int
+    down: int
+    across: int
+    deep: int
+
+    @property
+    def threads(self) -> int:
+        return self.down * self.across * self.deep
+
+
+@dataclass(frozen=True)
+class _Depthwise:
+    """What is tiled: images of lines and pixels (`places`) with so many `vectors` of channels, of
+    `lanes` elements and so many bytes; windows and their strides, in both dimensions."""
+
+    images: int
+    places: tuple[int, int]
+    vectors: int
+    lanes: int
+    nbytes: int
+    window: tuple[int, int]
+    strides: tuple[int, int]
+
+    @staticmethod
+    def of(op: Any, data: Tensor, lanes: int) -> _Depthwise:
+        """A convolution in vectors of so many channels; windows go as far as data is wide."""
+        images, high, wide, channels = (extent_of(a) for a in op.axis)
+        down, across = (extent_of(a) for a in op.reduce_axis)
+        lines, pixels = (const_int(d) or 1 for d in data.shape[1:3])
+        strides = (
+            max(1, (lines - down) // max(1, high - 1)),
+            max(1, (pixels - across) // max(1, wide - 1)),
+        )
+        nbytes = lanes * parse(data.dtype).nbytes
+        places, window = (high, wide), (down, across)
+        return _Depthwise(images, places, channels // lanes, lanes, nbytes, window, strides)
+
+    def tiles(self, machine: GpuMachine) -> list[_Tile]:
+        """Those that may be decided on, by what they cost."""
+        return sorted(self._each(machine), key=lambda t: self._cost(t, machine))[:OFFERED]
+
+    def _each(self, machine: GpuMachine) -> Iterator[_Tile]:
+        """Blocks of whole warps, where pixels and channels are enough for them."""
+        found = list(self._fitting(machine))
+        whole = [t for t in found if t.threads % WARP == 0]
+        yield from whole or found
+
+    def _fitting(self, machine: GpuMachine) -> Iterator[_Tile]:
+        group = min(WARP, BANKS // self.nbytes)  # threads whose vectors are read at once
+        for deep in self._depths():
+            # those of few channels have pixels side by side, one each
+            own = (1,) if deep * self.nbytes < BANKS else (4, 2, 1)
+            for lines, pixels, down, across in product((2, 1), own, _SIDES, _SIDES):
+                t = _Tile(lines, pixels, down, across, deep)
+                if t.threads > _THREADS or (down > 1 and across * deep % group):
+                    continue  # no vectors of two lines are read at once
+                if (down > 1 and lines * down >= 2 * self.places[0]) or (
+                    across > 1 and pixels * across >= 2 * self.places[1]
+                ):
+                    continue
+                if self.shared(t) <= machine.room(_BLOCKS):
+                    yield t
+
+    def _depths(self) -> list[int]:
+        """Vectors of channels of a block: those that divide all, and such as fill all banks."""
+        all_of = [d for d in range(1, _DEEP + 1) if self.vectors % d == 0]
+        more = [d for d in (ALIKE, 2 * ALIKE, _DEEP) if d < self.vectors]
+        least = min(self.vectors, ALIKE) // 2  # fewer are less than half of what is read at once
+        return sorted({d for d in (*all_of, *more) if d >= least})
+
+    def read(self, t: _Tile) -> tuple[int, int]:
+        """Lines and pixels of data that a block reads."""
+        made = (t.lines * t.down, t.pixels * t.across)
+        y, x = ((m - 1) * s + k for m, s, k in zip(made, self.strides, self.window))
+        return y, x
+
+    def shared(self, t: _Tile) -> int:
+        """Bytes of shared memory of a block."""
+        return (prod(self.read(t)) + prod(self.window)) * t.deep * self.nbytes
+
+    def _cost(self, t: _Tile, machine: GpuMachine) -> float:
+        """Of all blocks, in products of a warp."""
+        made = (t.lines * t.down, t.pixels * t.across, t.deep)
+        sizes = (*self.places, self.vectors)
+        blocks = self.images * prod(-(-n // m) for n, m in zip(sizes, made))
+        warps = -(-t.threads // WARP)
+        own = (t.lines - 1, t.pixels - 1)
+        read = prod(m * s + k for m, s, k in zip(own, self.strides, self.window))
+        taps = prod(self.window)
+        each = t.lines * t.pixels * taps * self.lanes + (read + taps) * _READ
+        nbytes = self.shared(t)
+        at_once = min(machine.room_for(nbytes) * warps, _AT_ONCE)
+        copies = -(-nbytes // (VECTOR_BYTES * WARP)) * _COPY
+        work = warps * each * (1 + _HALF / at_once) + copies + _LATENCY * warps / at_once
+        # without a block, or with few warps, a multiprocessor has nothing to do
+        few = machine.filling / blocks * max(1.0, _HALF / warps)
+        return blocks * work * max(1.0, few)
 
 
 def schedule_depthwise_nhwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> None:
@@ -36,27 +153,26 @@ def schedule_depthwise_nhwc(s: Schedule, conv: Tensor, out: Tensor, machine: Gpu
         schedule_reduce(s, conv, out, machine)
         return
     lanes = whole_vectors(extent_of(s[conv].op.axis[3]), machine.lanes(data.dtype))
+    what = _Depthwise.of(s[conv].op, data, lanes)
+    tiles = what.tiles(machine)
+    each: dict[Value, _Tile] = {(t.lines, t.pixels, t.down, t.across, t.deep): t for t in tiles}
+    tile = each[machine.choose(out.op.name, "tile", each)]
     if conv.op is out.op:
         conv = s.cache_write(out, "local")
     else:
         s[conv].set_scope("local")
-    vector, wide = lanes * parse(data.dtype).nbytes, extent_of(s[conv].op.axis[3]) // lanes
-    wide, narrow = _channels(wide, machine), wide * vector < BANKS
-    group = min(machine.warp, BANKS // vector)  # threads whose vectors are read at once
-    strides = _strides(s, conv, data)
-    lines, across = _tile([extent_of(a) for a in s[conv].op.reduce_axis], strides, wide * vector)
     stage = s[out]
     n, y, x, c = stage.op.axis
     c, lane = stage.split(c, factor=lanes)
-    chunk, channel = stage.split(c, factor=wide)
-    y, line = stage.split(y, factor=lines)
-    x, pixel = stage.split(x, factor=PIXELS * across)
-    own = 1 if narrow else PIXELS  # threads side by side read side by side
-    across *= PIXELS // own
-    column, pixel = stage.split(pixel, factor=own)
-    stage.reorder(n, y, x, chunk, column, channel, line, pixel, lane)
+    chunk, channel = stage.split(c, factor=tile.deep)
+    y, line = stage.split(y, factor=tile.lines * tile.down)
+    row, line = stage.split(line, factor=tile.lines)
+    x, pixel = stage.split(x, factor=tile.pixels * tile.across)
+    column, pixel = stage.split(pixel, factor=tile.pixels)
+    stage.reorder(n, y, x, chunk, row, column, channel, line, pixel, lane)
     block = fused(stage, [n, y, x, chunk])
-    for axis, tag in ((block, "blockIdx.x"), (column, "threadIdx.y"), (channel, "threadIdx.x")):
+    bind(stage, block, "blockIdx.x")
+    for axis, tag in ((row, "threadIdx.z"), (column, "threadIdx.y"), (channel, "threadIdx.x")):
         bind(stage, axis, tag)
     for axis in (line, pixel):
         stage.unroll(axis)
@@ -75,41 +191,13 @@ def schedule_depthwise_nhwc(s: Schedule, conv: Tensor, out: Tensor, machine: Gpu
         else:
             t = s.cache_read(t, "shared", [conv.op])
         s[t].compute_at(stage, block)
-        if k == 0 and wide % group and own * strides[1] > 1:
-            _sort(s[t], own * strides[1])
-        share(s[t], lanes, (across, wide), machine)
-
-
-def _channels(vectors: int, machine: GpuMachine) -> int:
-    """Vectors of channels of a block: all, or so many that those which are read at once are in
-    different banks, of two pixels too."""
-    if vectors > machine.warp or vectors <= ALIKE or vectors % ALIKE == 0:
-        return min(vectors, machine.warp)
-    even = largest_divisor(vectors, ALIKE)
-    return even if 2 * even >= ALIKE else vectors
-
-
-def _strides(s: Schedule, conv: Tensor, data: Tensor) -> list[int]:
-    """How far windows go, along lines and across them."""
-    window = [extent_of(a) for a in s[conv].op.reduce_axis]
-    ends = [extent_of(a) for a in s[conv].op.axis[1:3]]
-    sizes = [const_int(d) or 1 for d in data.shape[1:3]]
-    return [max(1, (n - k) // max(1, e - 1)) for n, k, e in zip(sizes, window, ends)]
+        apart = tile.pixels * what.strides[1]
+        if k == 0 and apart > 1 and tile.deep * what.nbytes % BANKS:
+            _sort(s[t], apart)
+        share(s[t], lanes, (tile.down, tile.across, tile.deep), machine)
 
 
 def _sort(stage: Stage, apart: int) -> None:
     """Have pixels that threads side by side read at once, so many apart, follow each other, as they
     are copied then: both ways they are in different banks."""
     stage.transform_layout(lambda n, y, x, c: [n, y, x % apart, x // apart, c])
-
-
-def _tile(window: list[int], strides: list[int], pixel: int) -> tuple[int, int]:
-    """Lines of a thread, and threads along a line, whose data have room: pixels of that many bytes
-    for windows that move by strides."""
-    shapes = [(LINES, ACROSS), (LINES, 2), (1, 2), (1, 1)]
-
-    def nbytes(lines: int, across: int) -> int:
-        made = (lines, PIXELS * across)
-        return prod((m - 1) * t + k for m, t, k in zip(made, strides, window)) * pixel
-
-    return next((x for x in shapes if nbytes(*x) <= ROOM), shapes[-1])

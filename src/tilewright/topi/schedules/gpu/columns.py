@@ -25,7 +25,6 @@ from ..machine import extent_of, largest_divisor, size_of_axes, whole_vectors
 from ..reduce import reads_of
 from .machine import GpuMachine, bind, bind_rows, fused, steps_of
 from .reduce_parts import AT_ONCE, LEAST_LOADS, first, in_parts, parts_of
-from .tile_plan import FILLING
 
 MOST_HELD = 4  # rows of a product, of which a thread has a vector each in registers
 MOST_HIGH = 32  # threads whose sums another adds one after another
@@ -76,7 +75,7 @@ class Columns:
         bytes_each = sum(parse(t.dtype).nbytes for t in red.op.outputs)
         row = across * lanes * size_of_axes([axes[n] for n in held]) * bytes_each
         most = min(machine.threads // across, MOST_HIGH, max(1, MOST_SHARED // row))
-        enough, high = AT_ONCE * FILLING * machine.threads, 1
+        enough, high = AT_ONCE * machine.filling * machine.threads, 1
         while 2 * high <= most and vectors * others * high < enough:
             if steps and steps < 2 * high * LEAST_LOADS:
                 break

@@ -20,7 +20,6 @@ from .matmul import schedule_sides
 from .operands import operands_of
 from .planes import schedule_planes
 from .reduce import inline_padding, schedule_reduce
-from .tile_plan import FILLING
 from .windows import ConvolutionProduct, windows_of
 
 COLUMNS = 8  # pixels a thread
@@ -91,7 +90,7 @@ def _blocked_tile(
     while n * fo * prod(outer) * ow:
         places = prod(outer) * -(-ow // columns)
         blocks = -(-places // _places(places, most // filters, machine.warp // filters))
-        if n * fo // filters * blocks >= FILLING or (columns == 1 and most <= machine.warp):
+        if n * fo // filters * blocks >= machine.filling or (columns == 1 and most <= machine.warp):
             break
         if most > machine.warp:
             most //= 2

@@ -22,6 +22,9 @@ from ..decisions import Decisions, Value
 VECTOR_BYTES = 16  # a load of 128 bits is the widest on CUDA and Mali alike
 
 MOST_STAGES = 4  # of a pipeline
+_PROCESSORS = 96  # where nothing is known of them: most GPUs have 40 to 144
+_HALVES = 2  # stages where copies go through registers: one step has the time of its products
+_OTHER = 64  # registers of a thread for addresses, and for fragments on their way
 _KEPT = 1 << 10  # bytes of shared memory that the system keeps of each block
 
 
@@ -31,8 +34,10 @@ class GpuMachine:
     Mali it is not, and copying to it gains nothing), and whether the device's compiler unrolls
     loops that are marked. `shared_bytes`: of a block; `asynchronous`: whether copies to it need no
     thread to wait; `products`: types of operands and sums that tensor cores have; `warp_groups`:
-    threads that a block may have where there are wgmma and TMA, 0 elsewhere; `decisions`: who
-    decides what these leave open; `constants`: which inputs are."""
+    threads that a block may have where there are wgmma and TMA, 0 elsewhere; `processors`:
+    multiprocessors, 0 where that is not known; `registers`: of a block; `thread_registers`: of a
+    thread, of which `copying_registers` may hold what it copies; `decisions`: who decides what
+    these leave open; `constants`: which inputs are."""
 
     threads: int
     warp: int
@@ -42,6 +47,10 @@ class GpuMachine:
     asynchronous: bool = False
     products: frozenset[tuple[str, str]] = frozenset()
     warp_groups: int = 0
+    processors: int = 0
+    registers: int = 1 << 16
+    thread_registers: int = 0
+    copying_registers: int = 0
     decisions: Decisions = field(default_factory=Decisions, compare=False, repr=False)
     constants: Constants = field(default_factory=Constants, compare=False, repr=False)
 
@@ -52,6 +61,11 @@ class GpuMachine:
     def ahead(self, t: Tensor) -> Tensor:
         """What is computed from a constant alone, once (see Constants)."""
         return self.constants.ahead(t)
+
+    @property
+    def filling(self) -> int:
+        """Blocks that leave few multiprocessors without one."""
+        return self.processors or _PROCESSORS
 
     def lanes(self, dtype: str) -> int:
         """Elements of the widest load."""
@@ -74,21 +88,43 @@ class GpuMachine:
             able.async_copies,
             able.matrix_products if most >= 128 else frozenset(),
             most if able.warp_groups else 0,
+            int(target.attrs.get("multi_processor_count", 0)),
+            int(target.attrs.get("registers_per_block", 1 << 16)),
+            able.num_vector_registers,
+            able.copying_registers,
             Decisions() if decisions is None else decisions,
             Constants() if constants is None else constants,
         )
 
-    def stages(self, nbytes: int, steps: int) -> int:
+    def stages(self, nbytes: int, steps: int, threads: int, registers: tuple[int, int]) -> int:
         """Tiles of `nbytes` together to have under way in a loop of so many steps, so that two
-        blocks have room."""
-        if not self.asynchronous or steps == 1:
+        blocks have room. Where nothing copies by itself, each of the block's `threads` has what it
+        copies in `registers`, the second number, beside its sums and fragments
+        (lowering/fill_late.py)."""
+        if steps == 1 or not self.has_registers(*registers):
             return 1
-        return max(1, min(MOST_STAGES, self.room(2) // nbytes))
+        taken = 0 if self.asynchronous else threads * (sum(registers) + _OTHER)
+        blocks = 2 if 2 * taken <= self.registers else 1  # whatever they share
+        return max(1, min(self.most_stages, self.room(blocks) // nbytes))
 
     def room(self, blocks: int) -> int:
         """Bytes of shared memory that each of so many blocks may have at once: a multiprocessor has
         what one block may have and what it keeps of each."""
         return (self.shared_bytes + _KEPT) // blocks - _KEPT
+
+    def room_for(self, nbytes: int) -> int:
+        """Blocks that have room at once where each has so many bytes of shared memory."""
+        return max(1, (self.shared_bytes + _KEPT) // (nbytes + _KEPT))
+
+    def has_registers(self, held: int, copied: int) -> bool:
+        """Whether a thread that holds so many beside others has some for what it copies."""
+        few = held + copied + _OTHER <= self.thread_registers and copied <= self.copying_registers
+        return few or self.asynchronous
+
+    @property
+    def most_stages(self) -> int:
+        """Of a pipeline."""
+        return MOST_STAGES if self.asynchronous else _HALVES if self.shared else 1
 
     def unroll(self, stage: Stage, axis: IterVar) -> None:
         """Copies of a loop's body: made by the device's compiler where it does that, of source that

@@ -17,13 +17,12 @@ from .reduce import schedule_reduce
 from .register_tiles import schedule_in_registers
 from .split_k import in_parts, parts_of
 from .tensor_cores import fits, schedule_on_tensor_cores
-from .tile_plan import FRAGMENT, Steps, TilePlan
+from .tile_plan import FRAGMENT, WARP, Steps, TilePlan
 from .warp_groups import schedule_on_warp_groups, tile_for
 
 TILE = 4  # rows and columns a thread
 STEP = 8  # of the reduction, staged at a time
 FEW_ROWS = 4
-WARP = 32  # threads that tensor cores are used by
 
 
 def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachine) -> None:

@@ -41,10 +41,10 @@ class Operand:
             lanes //= 2
         return lanes
 
-    @property
-    def copied_late(self) -> bool:
-        """Whether there is an asynchronous copy of so few bytes."""
-        return self.lanes * parse(self.tensor.dtype).nbytes >= LEAST_COPY
+    def copied_late(self, machine: GpuMachine) -> bool:
+        """Whether there is an asynchronous copy of so few bytes, if there are any."""
+        enough = self.lanes * parse(self.tensor.dtype).nbytes >= LEAST_COPY
+        return enough or not machine.asynchronous
 
 
 def steps_of_tile(extent: int, fragment: int) -> int:

@@ -13,7 +13,6 @@ from ....schedule.api import Schedule
 from ....tensor.tensor import Tensor
 from ..machine import size_of_axes
 from .machine import GpuMachine, fused
-from .tile_plan import FILLING
 
 AT_ONCE = 4  # blocks for each multiprocessor, which wait for memory by turns
 LEAST_LOADS = 4  # of a thread in a part: fewer pay for no result that is written and read again
@@ -25,11 +24,13 @@ def parts_of(operation: str, blocks: int, loads: int, machine: GpuMachine) -> in
     loads each, is cut: 1 where blocks fill the GPU, or loads are few, unless that is decided
     otherwise."""
     most = loads // LEAST_LOADS
-    if not blocks or most < 2 or blocks >= AT_ONCE * FILLING:
+    if not blocks or most < 2 or blocks >= AT_ONCE * machine.filling:
         return 1
-    fit = min(most, AT_ONCE * FILLING // blocks)
+    fit = min(most, AT_ONCE * machine.filling // blocks)
     # a power of two, by which indices are cut at little cost: the next one where that is near
-    best = 1 << (fit * 4 // 3).bit_length() - 1 if blocks < FILLING and loads >= _LONG else 1
+    best = (
+        1 << (fit * 4 // 3).bit_length() - 1 if blocks < machine.filling and loads >= _LONG else 1
+    )
     near = (best, 1, best // 4, best // 2, 2 * best, 4 * best)
     (parts,) = machine.choose(operation, "parts", [(n,) for n in near if 0 < n <= loads // 2])
     return parts

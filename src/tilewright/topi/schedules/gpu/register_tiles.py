@@ -9,19 +9,24 @@ neighbours read neighbours in a row.
 
 from __future__ import annotations
 
+from math import prod
+
 from ....base.dtype import parse
 from ....loopir.iter import IterVar
 from ....schedule.api import Schedule, Stage
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, nearby
-from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks
+from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks, fused
 from .operands import Operand, along_lines, copies_of, fill, pipeline, pitch_of, spread
-from .tile_plan import filling
+from .tile_plan import BANKS, WARP, filling
 
 TILE = 4  # neighbouring rows and columns a thread
 AGAIN = 2  # such tiles a thread along rows, and along columns
+FEW_THREADS = 128  # of a block that makes several products
+ALIKE = 8  # threads whose vectors of 16 bytes are read at once
 LEAST = 32  # rows and columns of a block, below which copies and barriers outweigh products
 STAGES = 2  # a step of sums takes longer than a copy
+_REGISTER = 4  # bytes
 ROW_BYTES = 64  # of a tile of an operand, along the reduction
 
 
@@ -45,20 +50,12 @@ def schedule_in_registers(
     parts = [s.cache_read(c, "local", [product.op]) for c in copies]
     rows, columns = sides
     shape = [extent_of(a) for a in product.op.axis[-2:]]
-    again = [AGAIN if size >= AGAIN * n * TILE else 1 for size, n in zip(shape, threads)]
-    whole = (threads[0] * TILE * again[0], threads[1] * TILE * again[1])
-    least = tuple(min(n, LEAST) for n in whole)
-    filled = filling((shape[0], shape[1]), count, whole, (least[0], least[1]))
-    smaller = [
-        (whole[0] // a, whole[1] // b)
-        for a in (1, 2, 4)
-        for b in (1, 2, 4)
-        if whole[0] // a >= TILE and whole[1] // b >= TILE
-    ]
-    high, broad = machine.choose(out.op.name, "tile", [filled, *smaller])
-    block = (high, broad)
+    block = _block(out, shape, threads, count, machine)
     threads = (min(threads[0], block[0] // TILE), min(threads[1], block[1] // TILE))
-    at = _bind_output(s[out], sides, threads, block, shape, machine)
+    (together,) = machine.choose(
+        out.op.name, "together", _together(product, prod(threads), shape, block, machine)
+    )
+    at = _bind_output(s[out], sides, (together, *threads), block, shape, machine)
     stage = s[product]
     stage.compute_at(s[out], at)
     nbytes = parse(rows.tensor.dtype).nbytes
@@ -72,18 +69,13 @@ def schedule_in_registers(
     stage.reorder(*batch, outer, *order)
     for axis in order:
         machine.unroll(stage, axis)
-    late = all(x.copied_late for x in sides)
-    tiles = sum(block) * (depth * nbytes + VECTOR_BYTES)
-    stages = min(STAGES, machine.stages(tiles, -(-steps // depth))) if late else 1
-    if stages > 1:
-        options = nearby(stages, 1, 3, 4, most=machine.stages(tiles, -(-steps // depth)))
-        (stages,) = machine.choose(out.op.name, "stages", options)
+    stages = _stages(out, sides, block, (together, *threads), (steps, depth), machine)
     pipeline(stage, outer, stages)
     places = [middle if x.along else k for x in sides]
     if both:
         places[1] = j
-    y, x = (threads[0], threads[1]) if not columns.along else (threads[1], threads[0])
-    for side, copy, part, place in zip(sides, copies, parts, places):
+    own = (threads[1], threads[0]) if columns.along else threads
+    for d, (side, copy, part, place) in enumerate(zip(sides, copies, parts, places)):
         s[part].compute_at(stage, place)
         *others, last = s[part].op.axis
         for axis in others:
@@ -91,43 +83,121 @@ def schedule_in_registers(
         s[part].vectorize(last)
         load = s[copy]
         load.compute_at(stage, outer)
-        if side.along:
-            taken = min(depth, steps or depth) * nbytes
-            row = -(-taken // VECTOR_BYTES) * VECTOR_BYTES
-            load.storage_align(load.op.axis[-2], pitch_of(row) // nbytes, 0)
-            if pitch_of(row) > taken:
-                spread(load, row)
-        else:
-            d = int(side is columns)
-            along_lines(load, min(block[d], shape[d] or block[d]) * nbytes)
-        fill(load, side, (y, x), machine, stages)
+        line = min(block[d], shape[d] or block[d])
+        _lay(load, side, line, min(depth, steps or depth), nbytes)
+        if together > 1 and prod(threads) < ALIKE and len(load.op.axis) > 2:
+            # vectors of several products are read at once
+            apart = prod(threads) * VECTOR_BYTES // nbytes
+            load.storage_align(load.op.axis[-3], BANKS // nbytes, apart)
+        fill(load, side, (together, *own), machine, stages)
+
+
+def _block(
+    out: Tensor, shape: list[int], threads: tuple[int, int], count: int, machine: GpuMachine
+) -> tuple[int, int]:
+    """Rows and columns of a block of so many threads at most, of `count` products of a shape."""
+    again = [AGAIN if size >= AGAIN * n * TILE else 1 for size, n in zip(shape, threads)]
+    whole = (threads[0] * TILE * again[0], threads[1] * TILE * again[1])
+    least = (min(whole[0], LEAST), min(whole[1], LEAST))
+    filled = filling((shape[0], shape[1]), count, whole, least, machine.filling)
+    smaller = [
+        (whole[0] // a, whole[1] // b)
+        for a in (1, 2, 4)
+        for b in (1, 2, 4)
+        if whole[0] // a >= TILE and whole[1] // b >= TILE
+    ]
+    high, broad = machine.choose(out.op.name, "tile", [filled, *smaller])
+    return high, broad
+
+
+def _lay(load: Stage, side: Operand, line: int, deep: int, nbytes: int) -> None:
+    """How the copy of a tile lies: so many rows or columns, and steps of the reduction, of elements
+    of so many bytes."""
+    if not side.along:
+        along_lines(load, line * nbytes)
+        return
+    row = -(-deep * nbytes // VECTOR_BYTES) * VECTOR_BYTES
+    load.storage_align(load.op.axis[-2], pitch_of(row) // nbytes, 0)
+    if pitch_of(row) > deep * nbytes:
+        spread(load, row)
+
+
+def _together(
+    product: Tensor, threads: int, shape: list[int], block: tuple[int, int], machine: GpuMachine
+) -> list[tuple[int]]:
+    """How many products of a batch, each of that shape and made in blocks of so many threads, a
+    block may make: so many that it has a warp, and more where there are many blocks of few."""
+    *batch, _, _ = product.op.axis
+    if len(batch) != 1:
+        return [(1,)]
+    count, tiles = extent_of(batch[0]), prod(-(-n // size) for n, size in zip(shape, block))
+    fit = [n for n in range(1, WARP + 1) if count % n == 0 and n * threads <= FEW_THREADS]
+    enough = 2 * machine.filling
+    full = [n for n in fit if count // n * tiles >= enough or n * threads <= machine.warp]
+    best = max(full, key=lambda n: (n * threads % machine.warp == 0, n), default=1)
+    return [(best,), *((n,) for n in fit if n != best)]
+
+
+def _stages(
+    out: Tensor,
+    sides: tuple[Operand, Operand],
+    block: tuple[int, int],
+    threads: tuple[int, int, int],
+    deep: tuple[int, int],
+    machine: GpuMachine,
+) -> int:
+    """How many tiles are under way in a loop over so many steps, so many at a time."""
+    if not all(x.copied_late(machine) for x in sides):
+        return 1
+    steps, depth = deep
+    together, each = threads[0], threads[1:]
+    nbytes, count = parse(sides[0].tensor.dtype).nbytes, prod(each)
+    held, copied = prod(block) // count, 0
+    for x, size, n in zip(sides, block, each):
+        copies = -(-size * depth // (x.lanes * count))
+        copied += copies * -(-x.lanes * nbytes // _REGISTER)
+        held += size // n * (VECTOR_BYTES // _REGISTER if x.along else 1)
+    tiles = together * sum(block) * (depth * nbytes + VECTOR_BYTES)
+    most = machine.stages(tiles, -(-steps // depth), together * count, (held, copied))
+    if most == 1:
+        return 1
+    options = nearby(min(STAGES, most), 1, 3, 4, most=most)
+    (stages,) = machine.choose(out.op.name, "stages", options)
+    return int(stages)
 
 
 def _bind_output(
     stage: Stage,
     sides: tuple[Operand, Operand],
-    threads: tuple[int, int],
+    threads: tuple[int, int, int],
     block: tuple[int, int],
     shape: list[int],
     machine: GpuMachine,
 ) -> IterVar:
-    """The loop of a thread, of a matrix of that shape that blocks make in tiles."""
+    """The loop of a thread, of matrices of that shape that blocks make in tiles, some together."""
     *batch, i, j = stage.leaf_iter_vars
+    together, *each = threads
+    near: list[IterVar] = []
+    if together > 1:
+        far, own = stage.split(fused(stage, batch), factor=together)
+        batch, near = [far], [own]
     rows, columns = sides
     both = rows.along and columns.along  # neighbouring threads read neighbouring rows then
-    again = [size // (n * TILE) for size, n in zip(block, threads)]
+    again = [size // (n * TILE) for size, n in zip(block, each)]
     by, y = stage.split(i, factor=block[0])
     bx, x = stage.split(j, factor=block[1])
     vx, x = stage.split(x, nparts=again[1])
     tx, x = stage.split(x, factor=TILE)
-    vy, y = stage.split(y, nparts=block[0] // threads[0] if both else again[0])
-    ty, y = stage.split(y, nparts=threads[0])
-    stage.reorder(*batch, by, bx, vy, vx, ty, tx, y, x)
+    vy, y = stage.split(y, nparts=block[0] // each[0] if both else again[0])
+    ty, y = stage.split(y, nparts=each[0])
+    stage.reorder(*batch, by, bx, *near, vy, vx, ty, tx, y, x)
     tags = ("threadIdx.x", "threadIdx.y") if columns.along else ("threadIdx.y", "threadIdx.x")
     blocks = (-(-shape[0] // block[0]), -(-shape[1] // block[1]))
     bind_blocks(stage, batch, by, bx, blocks, machine)
     for axis, tag in zip((vy, vx, ty, tx), ("vthread", "vthread", *tags)):
         bind(stage, axis, tag)
+    for axis in near:
+        bind(stage, axis, "threadIdx.z")
     stage.unroll(y)
     if shape[1] and shape[1] % TILE == 0:
         stage.vectorize(x)

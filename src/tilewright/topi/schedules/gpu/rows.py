@@ -30,7 +30,6 @@ from .reduce import (
     threads_for,
     together,
 )
-from .tile_plan import FILLING
 
 LONG_ROW = 96  # loads of a thread, a few times over, in which kernels for all stages could start
 MOST_SHARED = 32 << 10  # bytes of a row that wait: half of what blocks have where two share
@@ -97,7 +96,7 @@ def _apart(operation: str, rows: int, loads: int, machine: GpuMachine) -> bool:
     """Whether rows are so few, and threads have so many loads of each, that a kernel for each
     stage, all of whose blocks have a part of a row, takes less time, unless that is decided
     otherwise."""
-    if not 0 < rows < FILLING or loads < LONG_ROW // 4:
+    if not 0 < rows < machine.filling or loads < LONG_ROW // 4:
         return False
     best = int(loads >= LONG_ROW)
     return bool(machine.choose(operation, "apart", [(best,), (1 - best,)])[0])

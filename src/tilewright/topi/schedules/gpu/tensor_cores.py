@@ -18,12 +18,11 @@ from ....tensor.tensor import Tensor
 from ...tensor_intrin import mma_gemm, mma_load, mma_store, wmma_gemm, wmma_load, wmma_store
 from ...tensor_intrin.mma import depth as mma_depth
 from ..machine import extent_of, nearby, whole_vectors
-from .machine import MOST_STAGES, VECTOR_BYTES, GpuMachine, bind, bind_blocks, steps_of
+from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks, steps_of
 from .operands import Operand, copies_of, fill, pipeline, pitch_of, spread, steps_of_tile
-from .tile_plan import FRAGMENT, Steps, TilePlan
+from .tile_plan import FRAGMENT, WARP, Steps, TilePlan
 
 PAIRS = 8  # elements of a row that four lanes store at once
-_LANES = 32
 
 
 @dataclass(frozen=True)
@@ -76,8 +75,7 @@ def schedule_on_tensor_cores(
     extent = extent_of(product.op.reduce_axis[0])
     unit = _Unit.of(kind, sums, (sides[0].along, sides[1].along), extent)
     size, block = parse(kind).nbytes, plan.block
-    deep = cut.deep if cut else steps_of_tile(extent, unit.steps)
-    steps = -(-extent // deep)
+    deep, stages = _tiles_of(product, sides, plan, unit, extent, machine, cut)
     if product.op is out.op:
         shared = s.cache_write(out, "shared")
     else:
@@ -91,15 +89,7 @@ def schedule_on_tensor_cores(
     s[shared].compute_at(s[out], stripe)
     _store_fragments(s[shared], columns, unit.store)
     s[total].compute_at(s[out], at)
-    late = all(x.copied_late for x in sides)
     rows = [(deep if x.along else tile) * size for x, tile in zip(sides, block)]
-    stages = machine.stages(_bytes(sides, block, deep, size), steps) if late else 1
-    if cut:
-        stages = min(stages, cut.stages)
-    elif stages > 1:
-        most = min(steps, machine.shared_bytes // _bytes(sides, block, deep, size), MOST_STAGES)
-        options = nearby(stages, *range(1, MOST_STAGES + 1), most=most)
-        (stages,) = machine.choose(product.op.name, "stages", options)
     step, depth = _multiply(s[total], unit, deep)
     pipeline(s[total], step, stages)
     for load, part in zip(unit.loads, parts):
@@ -110,7 +100,41 @@ def schedule_on_tensor_cores(
         load.compute_at(s[total], step)
         load.storage_align(load.op.axis[-2], pitch_of(row) // size, 0)
         spread(load, row)
-        fill(load, side, (block[1] // columns, _LANES), machine, stages)
+        fill(load, side, (plan.threads // WARP, WARP), machine, stages)
+
+
+def _tiles_of(
+    product: Tensor,
+    sides: tuple[Operand, Operand],
+    plan: TilePlan,
+    unit: _Unit,
+    extent: int,
+    machine: GpuMachine,
+    cut: Steps | None,
+) -> tuple[int, int]:
+    """Steps of a reduction of that extent in a tile, and how many tiles are under way: less deep
+    ones where there is no room for two."""
+    size = parse(sides[0].tensor.dtype).nbytes
+
+    def stages(deep: int) -> int:
+        nbytes = _bytes(sides, plan.block, deep, size)
+        held = plan.registers(product.dtype, deep * size)
+        return machine.stages(nbytes, -(-extent // deep), plan.threads, held)
+
+    late = all(x.copied_late(machine) for x in sides)
+    if cut:
+        return cut.deep, min(stages(cut.deep), cut.stages) if late else 1
+    deep = steps_of_tile(extent, unit.steps)
+    if not late:
+        return deep, 1
+    deep = max(deep, unit.steps, key=lambda n: min(stages(n), 2))
+    first, nbytes = stages(deep), _bytes(sides, plan.block, deep, size)
+    if first == 1:
+        return deep, 1
+    most = min(-(-extent // deep), machine.shared_bytes // nbytes, machine.most_stages)
+    options = nearby(first, *range(1, machine.most_stages + 1), most=most)
+    (first,) = machine.choose(product.op.name, "stages", options)
+    return deep, first
 
 
 def _bytes(sides: tuple[Operand, Operand], block: tuple[int, int], deep: int, size: int) -> int:
@@ -162,7 +186,7 @@ def _bind_output(stage: Stage, plan: TilePlan, machine: GpuMachine) -> tuple[Ite
     if lanes > 1:
         flat, vector = stage.split(flat, factor=lanes)
         stage.vectorize(vector)
-    rest, lane = stage.split(flat, factor=_LANES)
+    rest, lane = stage.split(flat, factor=WARP)
     bind(stage, lane, "threadIdx.x")
     stage.unroll(rest)
     return warp, y

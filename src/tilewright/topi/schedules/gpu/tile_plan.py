@@ -15,7 +15,7 @@ from math import lcm
 
 from ....base.dtype import parse
 from ..decisions import Value
-from .machine import MOST_STAGES, GpuMachine
+from .machine import GpuMachine
 
 FRAGMENT = 16  # rows and columns
 BANKS = 128  # bytes of all banks of shared memory, and of sums in a row of a warp
@@ -26,11 +26,13 @@ _EVEN = (8, 4, 2, 1)  # of rows: so many all threads share evenly when they copy
 _OVERHEAD, _UNEVEN = 1.5, 1.25
 LEAST_STAGES = 3  # of tiles of windows: a copy takes longer than the products of one tile
 _FRAGMENTS = (8, 4, 2, 1)  # along the reduction, of a tile of windows: threads share them evenly
+WARP = 32  # threads
+_DEEP = 32  # bytes of a fragment along the reduction
+_FRAGMENT_REGISTERS = FRAGMENT * _DEEP // (4 * WARP)
 _PRODUCT = 4  # instructions that are issued beside one of tensor cores
 _BARRIER = 24  # instructions while a block waits for a tile
 _ADDRESS = 2  # instructions for the address of one copy
 _WRITTEN = 512, 1024  # products in steps that are written out (lowering/software_pipeline.py)
-FILLING = 96  # blocks that leave few multiprocessors without one: GPUs have 40 to 144
 _LEAST = (2, 4)  # fragments of a tile, below which copies and barriers outweigh products
 _SLOW = 1.05  # more than the fewer of these take long to compile: there has to be a reason
 
@@ -45,9 +47,11 @@ class TilePlan:
     shape: tuple[int, int]
 
     @staticmethod
-    def of(rows: int, columns: int, sums: str, filled: bool, count: int = 0) -> TilePlan:
-        """For `count` products of that shape (0: as many as fill the GPU); unless they may be
-        `filled` up, a tile is no larger."""
+    def of(
+        rows: int, columns: int, sums: str, filled: bool, count: int = 0, enough: int = 0
+    ) -> TilePlan:
+        """For `count` products of that shape (0: as many as fill the GPU), of which `enough` blocks
+        are to be made; unless they may be `filled` up, a tile is no larger."""
         warp = BANKS // parse(sums).nbytes // FRAGMENT
         needed = -(-columns // FRAGMENT)
         # as many warps as there are columns for
@@ -57,7 +61,7 @@ class TilePlan:
             _best(columns, sizes if filled else _COLUMNS, filled),
         )
         extents = (-(-rows // FRAGMENT), needed)
-        high, wide = (n * FRAGMENT for n in filling(extents, count, tile, _LEAST))
+        high, wide = (n * FRAGMENT for n in filling(extents, count, tile, _LEAST, enough))
         shape = (max(rows, high), max(columns, wide))
         return TilePlan((high, wide), min(warp * FRAGMENT, wide), shape)
 
@@ -72,15 +76,19 @@ class TilePlan:
         machine: GpuMachine,
     ) -> TilePlan:
         """The plan that is decided on, of those of `options`; as `of` otherwise."""
-        plans = TilePlan.options(rows, columns, sums, filled, count)
+        plans = TilePlan.options(rows, columns, sums, filled, count, machine.filling)
+        # where warps of as many columns have no registers to copy through, of half as many
+        plans.sort(key=lambda plan: not machine.has_registers(*plan.registers(sums, _DEEP)))
         by_tile: dict[Value, TilePlan] = {(*plan.block, plan.columns): plan for plan in plans}
         return by_tile[machine.choose(operation, "tile", by_tile)]
 
     @staticmethod
-    def options(rows: int, columns: int, sums: str, filled: bool, count: int) -> list[TilePlan]:
+    def options(
+        rows: int, columns: int, sums: str, filled: bool, count: int, enough: int
+    ) -> list[TilePlan]:
         """The plan of `of`, then others by the work that there is with them: tiles of 2 to 8
         fragments a side, by warps of which each has as many sums in registers or half as many."""
-        first = TilePlan.of(rows, columns, sums, filled, count)
+        first = TilePlan.of(rows, columns, sums, filled, count, enough)
         widest = BANKS // parse(sums).nbytes
         found: list[tuple[float, TilePlan]] = []
         for high, wide in product(_SIDES, _SIDES):
@@ -92,7 +100,7 @@ class TilePlan:
             shape = (max(rows, block[0]), max(columns, block[1]))
             blocks = -(-rows // block[0]) * -(-columns // block[1]) or 1
             work = blocks * (high * wide + _OVERHEAD * (high + wide))
-            few = max(1.0, FILLING / (blocks * count)) if count and rows and columns else 1.0
+            few = max(1.0, enough / (blocks * count)) if count and rows and columns else 1.0
             for wider in (widest, widest // 2):
                 # where the product is narrower than the tile, warps still have columns each
                 taken = -(-columns // wider) * wider
@@ -104,6 +112,18 @@ class TilePlan:
     def whole(self, side: int) -> int:
         """Rows (side 0) or columns of whole tiles."""
         return -(-self.shape[side] // self.block[side]) * self.block[side]
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return self.block[1] // self.columns * WARP
+
+    def registers(self, sums: str, row: int) -> tuple[int, int]:
+        """Those of a thread: for its sums and for fragments of both sides, and for what it copies
+        of tiles with rows of so many bytes."""
+        fragments = (self.block[0] + self.columns) // FRAGMENT * _FRAGMENT_REGISTERS
+        added = self.block[0] * self.columns * parse(sums).nbytes // (4 * WARP)
+        return fragments + added, -(-sum(self.block) * row // (4 * self.threads))
 
     @property
     def products(self) -> int:
@@ -126,16 +146,18 @@ class Steps:
         runs: int,
         fragment: int,
         plan: TilePlan,
+        types: tuple[str, str],
         tile_bytes: Callable[[int], int],
         machine: GpuMachine,
     ) -> Steps:
-        """For `runs` runs of such length, fragments of so many steps and tiles of `tile_bytes`.
+        """For `runs` runs of such length, fragments of so many steps and tiles of `tile_bytes`, of
+        operands and sums of those `types`.
 
         Where a run begins, addresses are computed. So many tiles are written out in the source that
         it always begins at the same ones, and what lies between are constants: as many as slots and
         runs both count by. What is left behind the end of a run is multiplied for nothing.
         """
-        threads = plan.block[1] // plan.columns * 32
+        threads = plan.threads
 
         def cost(at: tuple[int, int, int]) -> tuple[float, int]:
             fragments, tiles, stages = at
@@ -146,15 +168,16 @@ class Steps:
             slow = _SLOW if written > _WRITTEN[0] else 1.0
             return (work + starts * copies * _ADDRESS) * slow, -stages
 
-        each = []
+        (kind, sums), each = types, []
         for fragments in _FRAGMENTS:
             deep = fragments * fragment
             least = -(-run // deep)
-            for stages in range(1, MOST_STAGES + 1):
-                if stages <= machine.stages(tile_bytes(deep), runs * least):
-                    even = -(-least // stages) * stages  # so that slots count as runs do
-                    each += [(fragments, tiles, stages) for tiles in {least, even}]
-        many = [x for x in each if x[2] >= LEAST_STAGES]
+            held = plan.registers(sums, deep * parse(kind).nbytes)
+            most = machine.stages(tile_bytes(deep), runs * least, threads, held)
+            for stages in range(1, most + 1):
+                even = -(-least // stages) * stages  # so that slots count as runs do
+                each += [(fragments, tiles, stages) for tiles in {least, even}]
+        many = [x for x in each if x[2] >= min(LEAST_STAGES, machine.most_stages)]
         fragments, tiles, stages = min(many or each, key=cost)
         return Steps(fragments * fragment, tiles, stages)
 
@@ -171,14 +194,14 @@ def _starts(tiles: int, stages: int, products: int) -> tuple[float, int]:
 
 
 def filling(
-    shape: tuple[int, int], count: int, tile: tuple[int, int], least: tuple[int, int]
+    shape: tuple[int, int], count: int, tile: tuple[int, int], least: tuple[int, int], enough: int
 ) -> tuple[int, int]:
     """A tile of `count` products of a shape whose larger sides are halved, down to `least`, until
-    there are as many blocks as fill the GPU. Extents and counts of 0 are those not known."""
+    there are `enough` blocks. Extents and counts of 0 are those not known."""
     if not count or 0 in shape:
         return tile
     sides = list(tile)
-    while count * -(-shape[0] // sides[0]) * -(-shape[1] // sides[1]) < FILLING:
+    while count * -(-shape[0] // sides[0]) * -(-shape[1] // sides[1]) < enough:
         high = [d for d in (0, 1) if sides[d] > least[d]]
         if not high:
             break

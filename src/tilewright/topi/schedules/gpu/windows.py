@@ -176,7 +176,7 @@ class ConvolutionProduct:
         self.plan = (
             TilePlan.chosen(op.name, rows, columns, sums, True, count, machine)
             if on_cores
-            else TilePlan.of(rows, columns, sums, True, count)
+            else TilePlan.of(rows, columns, sums, True, count, machine.filling)
         )
         if not on_cores:
             self.plan = TilePlan(self.plan.block, self.plan.columns, (rows, columns))
@@ -203,7 +203,9 @@ class ConvolutionProduct:
         self.cut: Steps | None = None
         self.length = self.run
         if on_cores and self.runs * across > 1:
-            self.cut = Steps.of(self.run, self.runs, fragment, self.plan, self._bytes, machine)
+            self.cut = Steps.of(
+                self.run, self.runs, fragment, self.plan, (self.kind, sums), self._bytes, machine
+            )
             self.length = self.cut.tiles * self.cut.deep
 
     def _begin_in_vectors(self, lanes: int) -> None:
