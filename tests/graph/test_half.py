@@ -118,8 +118,8 @@ def test_the_last_float32_is_the_last_float16():
     parts = [b.add("relu", [made]), b.add("tanh", [made])]  # two readers: it is rounded
     moved = b.add("concat", parts, axis=0)
     graph = Graph("g", [x], [b.add("softmax", [b.add("add", [moved, mask])], "y", axis=1)], b.nodes)
-    made = narrow_floats(graph, "float16")
-    (found,) = {v for n in made.nodes for v in n.inputs if v.name == "mask"}
+    narrowed = narrow_floats(graph, "float16")
+    (found,) = {v for n in narrowed.nodes for v in n.inputs if v.name == "mask"}
     np.testing.assert_array_equal(found.data, np.array([[0, -65504, 65504]], "float16"))
 
 

@@ -14,7 +14,7 @@ from tilewright.graph.passes.narrow_floats import narrow_floats
 
 CUDA = "cuda -arch=sm_80"
 RNG = np.random.default_rng(11)
-Make = Callable[[Builder, Any], Value]
+Make = Callable[..., Value]
 
 
 def graph_of(make: Make, *shapes: tuple[tuple[int, ...], str]) -> Graph:

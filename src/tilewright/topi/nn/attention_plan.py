@@ -34,7 +34,8 @@ class Plan:
     of keys and of values in shared memory, two where the next ones come while these are computed
     with, one where the next keys come during the second product and values during the first;
     `held`: whether a warp's queries stay in registers; `late`: whether there are copies that no
-    thread waits for; `processors`: multiprocessors of the target. With `cores` products are those of tensor cores, else of each thread."""
+    thread waits for; `processors`: multiprocessors of the target. With `cores` products are
+    those of tensor cores, else of each thread."""
 
     sizes: Any
     dtype: str
