@@ -13,8 +13,8 @@ from ....base.dtype import parse
 from ....loopir.iter import IterVar
 from ....schedule.api import Schedule, Stage
 from ....tensor.tensor import Tensor
-from ..machine import extent_of, nearby
-from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks
+from ..machine import nearby
+from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks, planned, steps_of
 from .operands import Operand, along_lines, copies_of, fill, pipeline, pitch_of, spread
 from .tile_plan import filling
 
@@ -36,7 +36,7 @@ def schedule_in_registers(
 ) -> None:
     """`count` products by `threads` at most along rows and along columns, and the element-wise
     stage that ends their group."""
-    steps = extent_of(product.op.reduce_axis[0])
+    steps = planned(product.op.reduce_axis[0])
     if product.op is out.op:
         product = s.cache_write(out, "local")
     else:
@@ -44,7 +44,7 @@ def schedule_in_registers(
     copies = copies_of(s, sides, product)
     parts = [s.cache_read(c, "local", [product.op]) for c in copies]
     rows, columns = sides
-    shape = [extent_of(a) for a in product.op.axis[-2:]]
+    shape = [planned(a) for a in product.op.axis[-2:]]
     again = [AGAIN if size >= AGAIN * n * TILE else 1 for size, n in zip(shape, threads)]
     whole = (threads[0] * TILE * again[0], threads[1] * TILE * again[1])
     least = tuple(min(n, LEAST) for n in whole)
@@ -58,7 +58,7 @@ def schedule_in_registers(
     high, broad = machine.choose(out.op.name, "tile", [filled, *smaller])
     block = (high, broad)
     threads = (min(threads[0], block[0] // TILE), min(threads[1], block[1] // TILE))
-    at = _bind_output(s[out], sides, threads, block, shape, machine)
+    at = _bind_output(s[out], sides, threads, block, machine)
     stage = s[product]
     stage.compute_at(s[out], at)
     nbytes = parse(rows.tensor.dtype).nbytes
@@ -99,7 +99,7 @@ def schedule_in_registers(
                 spread(load, row)
         else:
             d = int(side is columns)
-            along_lines(load, min(block[d], shape[d] or block[d]) * nbytes)
+            along_lines(load, min(block[d], shape[d]) * nbytes)
         fill(load, side, (y, x), machine, stages)
 
 
@@ -108,11 +108,11 @@ def _bind_output(
     sides: tuple[Operand, Operand],
     threads: tuple[int, int],
     block: tuple[int, int],
-    shape: list[int],
     machine: GpuMachine,
 ) -> IterVar:
-    """The loop of a thread, of a matrix of that shape that blocks make in tiles."""
+    """The loop of a thread, of a matrix that blocks make in tiles."""
     *batch, i, j = stage.leaf_iter_vars
+    length = steps_of(stage, j)
     rows, columns = sides
     both = rows.along and columns.along  # neighbouring threads read neighbouring rows then
     again = [size // (n * TILE) for size, n in zip(block, threads)]
@@ -124,12 +124,11 @@ def _bind_output(
     ty, y = stage.split(y, nparts=threads[0])
     stage.reorder(*batch, by, bx, vy, vx, ty, tx, y, x)
     tags = ("threadIdx.x", "threadIdx.y") if columns.along else ("threadIdx.y", "threadIdx.x")
-    blocks = (-(-shape[0] // block[0]), -(-shape[1] // block[1]))
-    bind_blocks(stage, batch, by, bx, blocks, machine)
+    bind_blocks(stage, batch, by, bx, (steps_of(stage, by), steps_of(stage, bx)), machine)
     for axis, tag in zip((vy, vx, ty, tx), ("vthread", "vthread", *tags)):
         bind(stage, axis, tag)
     stage.unroll(y)
-    if shape[1] and shape[1] % TILE == 0:
+    if length and length % TILE == 0:
         stage.vectorize(x)
     else:
         stage.unroll(x)
