@@ -4,7 +4,8 @@ An operator of a shape, a type and an architecture by chance, what follows it to
 schedule is made, and some of what it asks is answered otherwise (topi/schedules/decisions.py):
 tiles, stages of copies, how many products a block makes, the order of blocks. Tensor cores, wgmma
 and TMA, cp.async and copies through registers with zeros at edges, padded tiles and stores through
-shared memory all come up so. Kernels run in simt, where each race, unwritten value and access out
+shared memory all come up so. Some sizes are variables; what is built for them runs for several
+values, or on arrays with gaps. Kernels run in simt, where each race, unwritten value and access out
 of bounds is a failure, and results are compared with te_eval_bound. Attention is drawn by
 gpu_attention.py; with `--attention` nothing else is.
 """
@@ -16,7 +17,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,8 @@ from tests.fuzz.progress import Progress
 from tilewright import te, topi
 from tilewright.base.dtype import parse
 from tilewright.interp.te_bound import te_eval_bound
+from tilewright.loopir.expr import Var, const, convert
+from tilewright.loopir.subst import substitute
 from tilewright.target.target import Target
 from tilewright.topi.schedules.decisions import Decisions, NotOffered, Value
 from tilewright.topi.schedules.default import default_schedule
@@ -38,6 +41,10 @@ SUMS = {"float32": "float32", "float16": "float32", "bfloat16": "float32", "int8
 ARCHES = ("sm_70", "sm_75", "sm_75", "sm_80", "sm_80", "sm_86", "sm_90", "sm_90a")
 MOST = 3e6  # products of a case, in numbers of them
 TRIES = 40  # drawings of sizes that are few enough
+VALUES = (1, 2, 7, 16, 30, 65, 127, 129)  # of sizes that are not known before a call
+
+Drawn = tuple[str, list[Any], Any]
+Open = Callable[[int], Any]  # a size, or by chance a variable that has this value in the first call
 
 
 @dataclass
@@ -50,6 +57,7 @@ class Case:
     out: Any
     target: Target
     rng: random.Random
+    values: dict[Any, int]  # of sizes that are variables
     plain: Plain | None = None
 
     def answers(self) -> dict[str, Value]:
@@ -83,24 +91,30 @@ def _sizes(rng: random.Random, count: int, most: float, choices: Any = SIZES) ->
     return [8] * count
 
 
-def _matrix(rng: random.Random, dtype: str) -> tuple[str, list[Any], Any]:
+def _matrix(rng: random.Random, dtype: str, opened: Open) -> Drawn:
     m, n, k = _sizes(rng, 3, MOST / 8)
     if rng.random() < 0.15:  # long enough to be cut in parts
         m, n, k = min(m, 40), min(n, 72), rng.choice((256, 264, 520, 1024))
     batch = rng.choice((0, 0, 0, 1, 2, 3) if m * n * k > 2e4 else (0, 0, 1, 3, 8, 24, 60))
     turned = rng.random() < 0.5
-    lead = (batch,) if batch else ()
+    text = f"product {batch} x {m}x{n}x{k}{' turned' if turned else ''}"
+    m, batch = opened(m), opened(batch) if batch else 0
+    if rng.random() < 0.25:
+        n = opened(n)
+    if rng.random() < 0.15:
+        k = opened(k)
+    lead = () if isinstance(batch, int) and not batch else (batch,)
     a = te.placeholder((*lead, m, k), dtype, "a")
     b = te.placeholder((*lead, *((n, k) if turned else (k, n))), dtype, "b")
     sums = SUMS[dtype] if rng.random() < 0.7 or dtype == "int8" else None
-    if batch:
+    if lead:
         out = topi.nn.batch_matmul(a, b, None, sums, transpose_b=turned)
     else:
         out = (topi.nn.dense if turned else topi.nn.matmul)(a, b, out_dtype=sums)
-    return f"product {batch} x {m}x{n}x{k}{' turned' if turned else ''}", [a, b], out
+    return text, [a, b], out
 
 
-def _convolution(rng: random.Random, dtype: str) -> tuple[str, list[Any], Any]:
+def _convolution(rng: random.Random, dtype: str, opened: Open) -> Drawn:
     last, groups = rng.random() < 0.5, rng.choice((1, 1, 1, 1, 2, 3))
     taps, stride, dilation = rng.choice((1, 1, 3, 3, 3, 5)), rng.choice((1, 1, 2)), 1
     dilation = 2 if taps > 1 and rng.random() < 0.15 else 1
@@ -117,7 +131,9 @@ def _convolution(rng: random.Random, dtype: str) -> tuple[str, list[Any], Any]:
     if last:
         data, kernel = (data[0], *data[2:], data[1]), (*kernel[2:], kernel[1], kernel[0])
         kernel = (*kernel[:2], kernel[3], 1) if one_each else kernel
-    x, k = te.placeholder(data, dtype, "x"), te.placeholder(kernel, dtype, "k")
+    text = f"convolution {'NHWC' if last else 'NCHW'} {data} {kernel} stride {stride} pad {pad}"
+    x = te.placeholder((opened(data[0]), *data[1:]), dtype, "x")
+    k = te.placeholder(kernel, dtype, "k")
     how = (stride, pad, dilation)
     if one_each:
         sums = {"out_dtype": SUMS[dtype]}
@@ -128,13 +144,15 @@ def _convolution(rng: random.Random, dtype: str) -> tuple[str, list[Any], Any]:
         out = make(x, k, *how, groups, SUMS[dtype])
     else:
         out = (topi.nn.conv2d_nhwc if last else topi.nn.conv2d_nchw)(x, k, *how, SUMS[dtype])
-    text = f"convolution {'NHWC' if last else 'NCHW'} {data} {kernel} stride {stride} pad {pad}"
     return f"{text} dilation {dilation} groups {0 if one_each else groups}", [x, k], out
 
 
-def _rows(rng: random.Random, dtype: str) -> tuple[str, list[Any], Any]:
-    lead = _sizes(rng, rng.choice((1, 2)), 200)
+def _rows(rng: random.Random, dtype: str, opened: Open) -> Drawn:
+    lead: list[Any] = _sizes(rng, rng.choice((1, 2)), 200)
     length = rng.choice((*SIZES, 197, 256, 300, 1000, 1009, 1024, 2050))
+    lead[-1] = opened(lead[-1])
+    if rng.random() < 0.2:
+        length = opened(length)
     x = te.placeholder((*lead, length), dtype, "x")
     kind = rng.choice(("softmax", "log_softmax", "layer_norm", "rms_norm"))
     if kind.endswith("softmax"):
@@ -145,7 +163,7 @@ def _rows(rng: random.Random, dtype: str) -> tuple[str, list[Any], Any]:
     return f"{kind} {x.shape}", [x, *used], getattr(topi.nn, kind)(x, *used, [-1])
 
 
-def _reduction(rng: random.Random, dtype: str) -> tuple[str, list[Any], Any]:
+def _reduction(rng: random.Random, dtype: str, opened: Open) -> Drawn:
     """Of some dimensions, one of which may be long enough to be cut in parts."""
     shape = _sizes(rng, rng.choice((1, 2, 3)), 2e4)
     if rng.random() < 0.4:
@@ -156,36 +174,50 @@ def _reduction(rng: random.Random, dtype: str) -> tuple[str, list[Any], Any]:
                                for n in range(len(shape)))))  # fmt: skip
     kinds = ("max", "argmax", "argmin", "sum")
     kind = rng.choice(kinds[:-1] if dtype == "int8" else kinds)  # a sum would not fit
-    x = te.placeholder(shape, dtype, "x")
-    return f"{kind} {shape} axes {axes}", [x], getattr(topi, kind)(x, axes, rng.random() < 0.3)
+    text = f"{kind} {shape} axes {axes}"
+    at = rng.randrange(len(shape))
+    open_shape: list[Any] = [opened(n) if d == at else n for d, n in enumerate(shape)]
+    x = te.placeholder(open_shape, dtype, "x")
+    return text, [x], getattr(topi, kind)(x, axes, rng.random() < 0.3)
 
 
-def _few_rows(rng: random.Random, dtype: str) -> tuple[str, list[Any], Any]:
+def _few_rows(rng: random.Random, dtype: str, opened: Open) -> Drawn:
     """A product of as many rows as go down columns, or along rows, of weights."""
     m, n, k = rng.choice((1, 1, 2, 3, 4)), rng.choice(SIZES), rng.choice((*SIZES, 520, 1009, 2048))
     turned = rng.random() < 0.3
-    a = te.placeholder((m, k), dtype, "a")
+    a = te.placeholder((opened(m), k), dtype, "a")
     b = te.placeholder((n, k) if turned else (k, n), dtype, "b")
     out = (topi.nn.dense if turned else topi.nn.matmul)(a, b, out_dtype=SUMS[dtype])
     return f"product {m}x{n}x{k}{' turned' if turned else ''}", [a, b], out
 
 
-def _pool(rng: random.Random, dtype: str) -> tuple[str, list[Any], Any]:
+def _pool(rng: random.Random, dtype: str, opened: Open) -> Drawn:
     last = rng.random() < 0.5
     c, size = rng.choice(CHANNELS), rng.choice((5, 8, 14, 17))
     shape = (2, size, size + 1, c) if last else (2, c, size, size + 1)
-    x = te.placeholder(shape, dtype, "x")
+    text = f"pool {shape}"
+    x = te.placeholder((opened(shape[0]), *shape[1:]), dtype, "x")
     window, stride, kind = rng.choice((2, 3)), rng.choice((1, 2)), rng.choice(("max", "avg"))
     out = topi.nn.pool2d(
         x, (window,) * 2, (stride,) * 2, (1, 1), (window // 2,) * 4, kind,
         layout="NHWC" if last else "NCHW",
     )  # fmt: skip
-    return f"{kind} pool {shape} of {window} by {stride}", [x], out
+    return f"{kind} {text} of {window} by {stride}", [x], out
 
 
-KINDS: tuple[Callable[..., tuple[str, list[Any], Any]], ...] = (
+def _moved(rng: random.Random, dtype: str, opened: Open) -> Drawn:
+    """A tensor turned, or taken as it is."""
+    shape = _sizes(rng, rng.choice((2, 3)), 2e4)
+    order = rng.sample(range(len(shape)), len(shape))
+    at = rng.randrange(len(shape))
+    open_shape: list[Any] = [opened(n) if d == at else n for d, n in enumerate(shape)]
+    x = te.placeholder(open_shape, dtype, "x")
+    return f"moved {shape} {order}", [x], topi.transpose(x, order)
+
+
+KINDS: tuple[Callable[..., Drawn], ...] = (
     _matrix, _matrix, _matrix, _convolution, _convolution, _convolution, _rows, _reduction,
-    _few_rows, _pool,
+    _few_rows, _pool, _moved,
 )  # fmt: skip
 
 
@@ -211,19 +243,39 @@ def drawn(seed: int, attention: bool = False) -> Case:
         dtype = rng.choice(("float32", "float16", "float16" if arch == "sm_75" else "bfloat16"))
         target = Target(f"cuda -arch={arch}")
         text, inputs, out, plain = drawn_attention(rng, dtype, target)
-        return Case(f"{text} {dtype} {arch}", inputs, out, target, rng, plain)
+        return Case(f"{text} {dtype} {arch}", inputs, out, target, rng, {}, plain)
     types = ("float32", "float16", "float16", "bfloat16", "int8")
     dtype = rng.choice(types[:-1] if kind in (_rows, _pool) else types)
     if dtype == "bfloat16" and arch in ("sm_70", "sm_75"):
         dtype = "float16"
-    text, inputs, out = kind(rng, dtype)
+    values: dict[Any, int] = {}
+    share = rng.choice((0.0, 0.7))
+
+    def opened(n: int) -> Any:
+        if rng.random() >= share:
+            return n
+        found = te.var(f"n{len(values)}")
+        values[found] = n
+        return found
+
+    text, inputs, out = kind(rng, dtype, opened)
     end, out = _ended(rng, inputs, out)
-    return Case(f"{text} {dtype} {arch} {end}", inputs, out, Target(f"cuda -arch={arch}"), rng)
+    text = f"{text} {dtype} {arch} {end}"
+    if values:
+        text += f" open: {', '.join(map(str, values.values()))}"
+    return Case(text, inputs, out, Target(f"cuda -arch={arch}"), rng, values)
 
 
-def _array(t: Any, rng: np.random.Generator) -> Any:
+def _shape(t: Any, values: Mapping[Any, int]) -> list[int]:
+    """A shape for values of variables."""
+    table = {v: const(n, v.dtype) for v, n in values.items()}
+    analyzer = tw.arith.Analyzer()
+    return [int(analyzer.simplify(substitute(convert(n), table))) for n in t.shape]
+
+
+def _array(t: Any, values: Mapping[Any, int], rng: np.random.Generator) -> Any:
     """Small whole numbers, whose products and sums are exact in any order, for most types."""
-    return rng.integers(-3, 4, [int(n) for n in t.shape]).astype(parse(t.dtype).numpy)
+    return rng.integers(-3, 4, _shape(t, values)).astype(parse(t.dtype).numpy)
 
 
 def one(seed: int, stats: Counter[str], attention: bool = False) -> str | None:
@@ -242,18 +294,55 @@ def one(seed: int, stats: Counter[str], attention: bool = False) -> str | None:
 
 def _run(case: Case, given: Any, rng: np.random.Generator, stats: Counter[str]) -> str | None:
     s = default_schedule(case.out, case.target, Decisions(given))
-    args = [*case.inputs, case.out]
-    function = tw.build(s, args, case.target, name="fuzz")
-    feeds = {t: (_array if case.plain is None else values_of)(t, rng) for t in case.inputs}
-    blank = tw.nd.empty([int(n) for n in case.out.shape], case.out.dtype, tw.simt(0))
-    reports = function.run_simt(*feeds.values(), blank)
+    function = tw.build(s, [*case.inputs, case.out], case.target, name="fuzz")
     source = function.imported_modules[0].get_source()
     stats["on tensor cores"] += "mma" in source
-    stats["with copies under way"] += any(r.async_copies for r in reports.values())
     stats["with copies through registers"] += "_next[" in source
-    findings = [f for r in reports.values() for f in r.findings]
-    if findings:
-        return f"simt: {findings[0]}"
+    stats["of open sizes"] += bool(case.values)
+    several = [case.values]
+    if case.values:
+        several += [{v: case.rng.choice(VALUES) for v in case.values} for _ in range(2)]
+        size = np.prod(_shape(case.out, case.values), dtype=float)
+        several = [x for x in several if np.prod(_shape(case.out, x), dtype=float) < 4 * size + 4e3]
+    for number, values in enumerate(several):
+        gaps = number == 2 and case.rng.random() < 0.3
+        wrong = _called(case, function, values, gaps, rng, stats)
+        if wrong:
+            return f"{wrong} (sizes {list(values.values())}{', with gaps' if gaps else ''})"
+    return None
+
+
+def _called(
+    case: Case,
+    function: Any,
+    values: Mapping[Any, int],
+    gaps: bool,
+    rng: np.random.Generator,
+    stats: Counter[str],
+) -> str | None:
+    """What is wrong with a call for these values of sizes; `gaps`: the first input has some between
+    its elements."""
+    if case.plain is None:
+        feeds = {t: _array(t, values, rng) for t in case.inputs}
+    else:
+        feeds = {t: values_of(t, rng) for t in case.inputs}
+    shape = _shape(case.out, values)
+    if gaps and any(isinstance(d, Var) for d in case.inputs[0].shape):
+        first, *others = feeds.values()
+        wide = np.zeros((*first.shape[:-1], 2 * first.shape[-1]), first.dtype)
+        wide[..., ::2] = first
+        on = tw.simt(0)
+        blank = tw.nd.empty(shape, case.out.dtype, on)
+        args = [tw.nd.array(wide, on)[..., ::2], *(tw.nd.array(x, on) for x in others), blank]
+        function.entry_func.simt()(*args)
+        stats["with gaps"] += 1
+    else:
+        blank = tw.nd.empty(shape, case.out.dtype, tw.simt(0))
+        reports = function.run_simt(*feeds.values(), blank)
+        stats["with copies under way"] += any(r.async_copies for r in reports.values())
+        findings = [f for r in reports.values() for f in r.findings]
+        if findings:
+            return f"simt: {findings[0]}"
     if case.plain is None:
         ((value, limit),) = te_eval_bound(case.out, feeds)
     else:

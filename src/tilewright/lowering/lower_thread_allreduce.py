@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.dtype import parse
 from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir import stmt as S
@@ -14,6 +13,7 @@ from ..loopir.expr import const_int
 from ..loopir.iter import CommReducer
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import uses_var, walk
+from ..target.capability import shuffled
 from ..target.target import Target
 from .allreduce import Allreduce
 from .allreduce_shared import reduce_in_shared
@@ -53,18 +53,13 @@ def _is_scope(s: Any) -> bool:
 
 def _by_shuffles(r: Allreduce, warp: int, most_threads: int) -> bool:
     """The rule of the pass's docstring."""
-    if warp <= 1 or not r.neighbours or not all(map(_shuffled, r.dtypes)):
+    if warp <= 1 or not r.neighbours or not all(map(shuffled, r.dtypes)):
         return False
     if warp % r.extent == 0:
         return True
     if r.extent % warp == 0:
         return most_threads <= warp * warp
     return r.groups == 1 and r.extent < warp
-
-
-def _shuffled(dtype: str) -> bool:
-    t = parse(dtype)
-    return t.lanes == 1 and (dtype == "float16" or t.bits in (32, 64))
 
 
 def _is_allreduce(e: Any) -> bool:

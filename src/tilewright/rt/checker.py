@@ -103,6 +103,8 @@ def _write_shape(out: _Writer, i: int, arg: ArgInfo) -> None:
     strided = arg.strides is not None
     mask = arg.alignment - 1
     aligned = f" and not p{i} & {mask}" if mask else ""
+    if strided and arg.align:  # by the code for compact arrays, which others do not come to
+        aligned = f" and not p{i} & ({mask} if t{i} is None else {arg.itemsize - 1})"
     fixed = all(isinstance(d, int) for d in arg.shape)
     if fixed and not strided:
         out.require(f"ok{aligned} and a{i}.shape == {arg.shape!r}")

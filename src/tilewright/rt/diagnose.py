@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from ..base.dtype import MOST_SIZE
 from ..base.errors import ArgumentError, InternalError
 from .adapt import complain, scalar_range, scalar_text
-from .array import NDArray, compact_strides, dtype_name
+from .array import NDArray, compact_strides, dtype_name, is_compact
 from .signature import MOST_NARROW, ArgInfo, Dim, FunctionInfo, dim_value, dims_text
 
 
@@ -108,7 +108,8 @@ def _check_array(info: FunctionInfo, index: int, value: Any) -> None:
         )
     if want.is_output and readonly:
         complain(info, index, "the function writes it, got a read-only array")
-    if address % want.alignment:
+    compact = want.strides is None or is_compact(value.shape, element_strides(value) or ())
+    if address % (want.alignment if compact else want.itemsize):
         complain(
             info,
             index,

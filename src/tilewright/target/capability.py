@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..base.dtype import parse
 from .dots import Dot, arm_dots, x86_dots
 
 
@@ -110,6 +111,13 @@ def capabilities_of(triple: str, features: frozenset[str]) -> Capabilities:
             has_bf16_convert=bool(features & {"zfbfmin", "zvfbfmin"}),
         )
     return Capabilities(16, 16, False, False, False, False, False)
+
+
+def shuffled(dtype: str) -> bool:
+    """Whether lanes of a warp hand each other elements of a type without shared memory, where they
+    do at all."""
+    t = parse(dtype)
+    return t.lanes == 1 and (dtype == "float16" or t.bits in (32, 64))
 
 
 _MATRIX_PRODUCTS = (

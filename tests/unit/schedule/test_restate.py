@@ -60,3 +60,14 @@ def test_what_is_not_alike_or_is_scheduled_already() -> None:
     s[b].split(b.op.axis[0], factor=4)
     with pytest.raises(Illegal, match="loops are as they were made"):
         restate(s, b, other_way(a)[1])
+
+
+def test_sizes_that_are_variables_are_compared() -> None:
+    n, m = te.var("n"), te.var("m")
+    a = te.placeholder((n, m), "float32", "a")
+    b = te.compute((n, m), lambda i, j: a[i, j] + 1, name="b")
+    c = te.compute((n, m), lambda i, j: b[i, j] * 2, name="c")
+    s = te.create_schedule(c.op)
+    with pytest.raises(Illegal, match="is not like"):
+        restate(s, b, te.compute((m, n), lambda i, j: a[j, i] + 1, name="turned"))
+    assert restate(s, b, te.compute((n, m), lambda i, j: 1 + a[i, j], name="other")) == []

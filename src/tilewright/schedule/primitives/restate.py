@@ -12,7 +12,7 @@ values are the same nobody checks, so it is no primitive for users.
 
 from __future__ import annotations
 
-from ...loopir.expr import const_int
+from ...loopir.equal import structural_equal
 from ...tensor.op import ComputeOp
 from ...tensor.tensor import Tensor
 from ..state import Illegal, ScheduleState, StageState, post_order
@@ -44,6 +44,7 @@ def _check(stage: StageState, by: Tensor) -> None:
         raise Illegal(f"restate needs operations of one output, got {op} and {by.op}")
     if stage.relations or stage.attrs:
         raise Illegal(f"restate needs a stage whose loops are as they were made, not {stage.name}")
-    shapes = [[const_int(d) for d in t.shape] for t in (op.output(0), by)]
-    if None in shapes[0] or shapes[0] != shapes[1] or op.output_dtype(0) != by.dtype:
+    shapes = [t.shape for t in (op.output(0), by)]
+    same = len(shapes[0]) == len(shapes[1]) and all(map(structural_equal, *shapes))
+    if not same or op.output_dtype(0) != by.dtype:
         raise Illegal(f"restate: {by!r} is not like {op.output(0)!r}")

@@ -125,6 +125,12 @@ def extent_of(axis: Any) -> int:
     return size_of(axis.dom.extent)
 
 
+def known_extent(axis: Any) -> int | None:
+    """The extent of a root axis; None where it is not known, whatever is likely: what alignment
+    follows from."""
+    return const_int(axis.dom.extent)
+
+
 def size_of_axes(axes: Iterable[Any]) -> int:
     """How many places root axes have together; 0 where that is not known."""
     return prod(map(extent_of, axes))

@@ -21,9 +21,9 @@ from ....loopir.visit import free_vars
 from ....schedule.api import Schedule, Stage
 from ....tensor.op import domain
 from ....tensor.tensor import Tensor
-from ..machine import extent_of, largest_divisor, size_of_axes, whole_vectors
+from ..machine import extent_of, known_extent, largest_divisor, size_of_axes, whole_vectors
 from ..reduce import reads_of
-from .machine import GpuMachine, bind, bind_rows, fused, steps_of
+from .machine import GpuMachine, bind, bind_rows, fused, planned_size, steps_of
 from .reduce_parts import AT_ONCE, LEAST_LOADS, first, in_parts, parts_of
 
 MOST_HELD = 4  # rows of a product, of which a thread has a vector each in registers
@@ -67,7 +67,7 @@ class Columns:
     def of(red: Tensor, held: list[int], machine: GpuMachine) -> Columns:
         """For what `held_rows` says of a reduction."""
         axes, lanes = red.op.axis, _lanes_across(red, machine)
-        vectors, steps = extent_of(axes[-1]) // lanes, size_of_axes(red.op.reduce_axis)
+        vectors, steps = extent_of(axes[-1]) // lanes, planned_size(red.op.reduce_axis)
         others = size_of_axes([a for n, a in enumerate(axes[:-1]) if n not in held])
         across = machine.warp
         while vectors and across >= 2 * vectors:
@@ -88,7 +88,7 @@ def _lanes_across(red: Tensor, machine: GpuMachine) -> int:
     j = red.op.axis[-1]
     reads = [e for e in reads_of(red) if e.indices and e.indices[-1] is j.var]
     lanes = min(machine.lanes(e.dtype) for e in reads)
-    return whole_vectors(extent_of(j), lanes) if extent_of(j) else 1
+    return whole_vectors(known_extent(j) or 1, lanes)
 
 
 def schedule_columns(

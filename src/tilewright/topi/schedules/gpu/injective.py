@@ -5,14 +5,14 @@ from __future__ import annotations
 from math import prod
 
 from ....base.dtype import parse
-from ....loopir.expr import const_int
+from ....loopir.equal import structural_equal
 from ....loopir.iter import IterVar, ProducerLoad
 from ....schedule.api import Stage
 from ....schedule.auto_inline import is_injective, loads_of
 from ....tensor.axes import thread_axis
-from ....tensor.op import ComputeOp
-from ..machine import extent_of, whole_vectors
-from .machine import GpuMachine, bind, bind_rows, fused
+from ....tensor.op import ComputeOp, PlaceholderOp, domain
+from ..machine import extent_of, known_extent, whole_vectors
+from .machine import GpuMachine, bind, bind_rows, fused, planned
 
 SIDE = 8  # threads side by side that share a line of memory when they turn a tensor
 TILE = 32  # words of a row of a tile in shared memory: banks, and threads of a warp
@@ -25,18 +25,21 @@ def arrange(stage: Stage, axes: list[IterVar], machine: GpuMachine) -> None:
     tensor that is turned is read and written in vectors, a square of them a thread, where both its
     sides have whole ones, else through a tile in shared memory."""
     lanes = machine.lanes(stage.op.output_dtype(0))
-    last = extent_of(axes[-1]) if axes else 0
+    sizes = [known_extent(a) for a in axes]
+    last = sizes[-1] or 0 if axes else 0
     turned = _turned(stage) if machine.shared else None
     if turned is not None:
         read, at = turned
-        sides = [extent_of(stage.op.axis[n]) for n in (at, -1)]
-        if lanes > 1 and not any(n % lanes for n in sides):
+        sides = [stage.op.axis[n] for n in (at, -1)]
+        whole = [whole_vectors(known_extent(a) or 1, lanes) for a in sides]
+        if lanes > 1 and whole == [lanes, lanes]:
             _turn(stage, read, at, lanes, machine)
             return
-        if min(sides) >= TILE:
-            _turn_shared(stage, read, at, [whole_vectors(n, lanes) for n in sides], machine)
+        if min(map(planned, sides)) >= TILE:
+            _turn_shared(stage, read, at, whole, machine)
             return
-    if last % lanes and _is_flat(stage, axes) and prod(map(extent_of, axes)) % lanes == 0:
+    every = prod(1 if n is None else n for n in sizes)  # of all there are as many times that many
+    if last % lanes and _is_flat(stage, axes) and every % lanes == 0:
         flat, vector = stage.split(fused(stage, axes), factor=lanes)
         stage.vectorize(vector)
         bind_rows(stage, flat, machine.threads)
@@ -50,15 +53,19 @@ def arrange(stage: Stage, axes: list[IterVar], machine: GpuMachine) -> None:
 
 def _is_flat(stage: Stage, axes: list[IterVar]) -> bool:
     """Whether a stage reads each time the element that it makes, of arrays of its own shape: then
-    rows need no whole vectors where all of the array has."""
+    rows need no whole vectors where all of the array has. Where sizes are not known, nothing that
+    is read may be computed in its loops: of how many rows a vector needs elements nobody could
+    say."""
     op = stage.op
     if not isinstance(op, ComputeOp) or not is_injective(op) or axes != list(op.axis):
         return False
-    own = [extent_of(a) for a in op.axis]
+    own = [domain(a).extent for a in op.axis]
+    known = None not in map(known_extent, op.axis)
     return bool(loads_of(op)) and all(
         len(e.indices) == len(axes)
         and all(i is a.var for i, a in zip(e.indices, axes))
-        and [const_int(d) for d in e.producer.shape] == own
+        and all(map(structural_equal, e.producer.shape, own))
+        and (known or isinstance(e.producer.op, PlaceholderOp))
         for e in loads_of(op)
     )
 
@@ -77,7 +84,7 @@ def _turned(stage: Stage) -> tuple[ProducerLoad, int] | None:
     places = [next((n for n, v in enumerate(variables) if v is i), -1) for i in reads[0].indices]
     if -1 in places or len(set(places)) < len(variables) or places[-1] == len(variables) - 1:
         return None
-    return (reads[0], places[-1]) if all(extent_of(a) for a in op.axis) else None
+    return (reads[0], places[-1]) if all(map(planned, op.axis)) else None
 
 
 def _turn_shared(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from ....arith import Analyzer
 from ....base.dtype import parse
+from ....loopir.equal import structural_equal
 from ....loopir.expr import const_int
 from ....loopir.iter import IterVar
 from ....schedule.api import Stage
@@ -18,6 +20,7 @@ from ....tensor.op import domain
 from ....tensor.tensor import Tensor
 from ..constants import Constants
 from ..decisions import Decisions, Value
+from ..machine import extent_of, known_extent
 
 VECTOR_BYTES = 16  # a load of 128 bits is the widest on CUDA and Mali alike
 
@@ -139,17 +142,44 @@ def bind(stage: Stage, axis: IterVar, tag: str) -> None:
     stage.bind(axis, thread_axis(tag))
 
 
+LIKELY_ROWS = 512  # where their number is not known: some sequences of tokens, a batch of pixels
+
+
+def planned(axis: IterVar) -> int:
+    """An extent to plan a tile for: of one that is not known a likely one, and not fewer than are
+    worth a GPU, since a tile too low reads the other operand again and again, and one too high
+    computes at its edge for nothing, once."""
+    known = known_extent(axis)
+    return max(extent_of(axis), LIKELY_ROWS) if known is None else known
+
+
+def planned_size(axes: Iterable[IterVar]) -> int:
+    """How many places axes have together, as they are planned for."""
+    return prod(map(planned, axes))
+
+
+def same_extents(axes: Sequence[IterVar], others: Sequence[IterVar]) -> bool:
+    """Whether axes are as many, and as long each, as others, whatever that is."""
+    return len(axes) == len(others) and all(
+        structural_equal(domain(a).extent, domain(b).extent) for a, b in zip(axes, others)
+    )
+
+
 MOST_BLOCKS = 65535  # of a grid along y and z
 
 
 def bind_grid(stage: Stage, axes: Sequence[IterVar]) -> IterVar:
     """Bind loops over blocks, the last to blockIdx.x, those before it to y and z; what these have
-    too many blocks for joins x, which is returned."""
+    too many blocks for, or may have, joins x, which is returned."""
     *others, x = axes
     kept: list[IterVar] = []
     joined: list[IterVar] = []
     for axis in others:
-        count = -(-steps_of(stage, axis) // MOST_BLOCKS)
+        extent = const_int(loop_extent(stage, axis))
+        if extent is None:
+            joined.append(axis)
+            continue
+        count = -(-extent // MOST_BLOCKS)
         if count > 1:
             part, axis = stage.split(axis, nparts=count)
             joined.append(part)
@@ -196,10 +226,15 @@ def bind_rows(stage: Stage, axis: IterVar, threads: int, dimension: str = "x") -
     return inner
 
 
+def loop_extent(stage: Stage, axis: IterVar) -> Any:
+    """The extent of any loop of a stage."""
+    roots = {a: domain(a).extent for a in stage.op.root_iter_vars()}
+    return pass_down_extents(stage.relations, roots, Analyzer())[axis]
+
+
 def steps_of(stage: Stage, axis: IterVar) -> int:
     """The extent of any loop of a stage; 0 where it is not known."""
-    roots = {a: domain(a).extent for a in stage.op.root_iter_vars()}
-    return const_int(pass_down_extents(stage.relations, roots, Analyzer())[axis]) or 0
+    return const_int(loop_extent(stage, axis)) or 0
 
 
 def fused(stage: Stage, axes: list[Any]) -> IterVar:

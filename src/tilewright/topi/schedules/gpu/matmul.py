@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from math import prod
 
-from ....loopir.expr import const_int
 from ....loopir.iter import IterVar
 from ....schedule.api import Schedule
-from ....tensor.op import domain
 from ....tensor.tensor import Tensor
-from ..machine import extent_of
-from .machine import GpuMachine, bind, bind_grid, fused
+from ..machine import extent_of, known_extent
+from .machine import GpuMachine, bind, bind_grid, fused, planned
 from .operands import Operand, operands_of, read_widened
 from .packing import pack_operands
 from .reduce import schedule_reduce
@@ -28,7 +26,7 @@ FEW_ROWS = 4
 def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachine) -> None:
     """A (M, N) product, plain or batched, and the element-wise stage that ends its group."""
     *_, i, j = s[out].op.axis
-    if 0 < extent_of(i) <= FEW_ROWS and machine.warp > 1:
+    if 0 < (known_extent(i) or 0) <= FEW_ROWS and machine.warp > 1:
         schedule_reduce(s, product, out, machine)  # a row of weights for each block
         return
     sides = operands_of(s[product].op) if machine.shared else None
@@ -94,10 +92,10 @@ def schedule_sides(
     if tile is not None:
         schedule_on_warp_groups(s, product, out, tile)
         return
-    is_laid = _is_laid(product, sides)
+    is_laid = _is_laid(product)
     if machine.warp == WARP and _on_cores(product, sides, is_laid, machine):
         if plan is None:
-            rows, columns = (extent_of(a) for a in product.op.axis[-2:])
+            rows, columns = (planned(a) for a in product.op.axis[-2:])
             name, count = product.op.name, _count(product)
             plan = TilePlan.chosen(name, rows, columns, product.dtype, is_laid, count, machine)
             parts = parts_of(product, sides, plan, count, machine) if is_laid else 1
@@ -120,10 +118,11 @@ def _count(product: Tensor) -> int:
     return prod(extent_of(a) for a in product.op.axis[:-2])
 
 
-def _is_laid(product: Tensor, sides: tuple[Operand, Operand]) -> bool:
-    """Whether operands may be laid as tensor cores want them: sizes are known."""
-    tensors = (product, *(x.tensor for x in sides))
-    return all(const_int(d) for t in tensors for d in t.shape)
+def _is_laid(product: Tensor) -> bool:
+    """Whether operands may be laid as tensor cores want them: it is known where the steps of the
+    reduction lie, of however many rows and columns."""
+    sizes = map(known_extent, (*product.op.axis, *product.op.reduce_axis))
+    return bool(known_extent(product.op.reduce_axis[0])) and 0 not in sizes
 
 
 def _on_cores(
@@ -140,19 +139,13 @@ def _on_cores(
 def _threads(axis: IterVar, most: int) -> int:
     """Threads along an axis: small products have no work for all of them, and empty ones a loop
     that is cut to one."""
-    extent = extent_of(axis)
-    if extent == 0 and const_int(domain(axis).extent) is None:
-        return most
-    return max(1, min(most, -(-extent // TILE)))
+    return max(1, min(most, -(-planned(axis) // TILE)))
 
 
 def _whole(axis: IterVar, most: int) -> int:
     """Threads along an axis whose tile it fills: a power of two, so that a warp has whole rows of
     them, which lie in different banks."""
-    extent = extent_of(axis)
-    if extent == 0 and const_int(domain(axis).extent) is None:
-        return most
-    threads = max(1, min(most, extent // TILE))
+    threads = max(1, min(most, planned(axis) // TILE))
     return 1 << (threads.bit_length() - 1)
 
 

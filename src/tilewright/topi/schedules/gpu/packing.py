@@ -23,12 +23,12 @@ from ....schedule.api import Schedule, Stage
 from ....schedule.auto_inline import loads_of
 from ....tensor.axes import reduce_axis
 from ....tensor.compute import compute
-from ....tensor.op import ComputeOp
+from ....tensor.op import ComputeOp, domain
 from ....tensor.reduce import sum as reduce_sum
 from ....tensor.tensor import Tensor
 from ...tensor_intrin.mma import depth
 from ..contraction import contraction_of
-from ..machine import extent_of
+from ..machine import extent_of, known_extent
 from ..restated import Replaced, restated
 from .machine import VECTOR_BYTES, GpuMachine, bind_rows, fused
 from .operands import Operand, steps_of_tile
@@ -51,10 +51,12 @@ def pack_operands(
     kept = [steps >= fragment and _is_taken(x, n) for n, x in enumerate(sides)]
     if steps % sides[0].widest:  # rows of what is packed have as many steps as those of the other
         kept = [False, False]
-    shape = [extent_of(a) for a in op.axis]
-    new = [*shape[:-2], *plan.shape]
-    if all(kept) and new == shape:
+    shape: list[Any] = [domain(a).extent for a in op.axis]
+    sizes = [known_extent(a) for a in op.axis[-2:]]
+    grown = [size is not None and size < n for size, n in zip(sizes, plan.shape)]
+    if all(kept) and not any(grown):
         return product, out
+    new = [*shape[:-2], *(n if g else d for g, n, d in zip(grown, plan.shape, shape[-2:]))]
     length = steps if any(kept) else -(-steps // deep) * deep
     packed = [
         _filled(x, plan.shape[n])
@@ -64,12 +66,12 @@ def pack_operands(
     ]
     element = product_of(op, [(t, not keep) for t, keep in zip(packed, kept)], length)
     last = product.op is out.op
-    if new == shape:
+    if not any(grown):
         restated(s, product, compute(shape, element, op.name))
         result = product
     else:
         result = compute(new, element, f"{op.name}.product")
-        restated(s, product, compute(shape, lambda *i: part_of(result, i, shape[-2:]), op.name))
+        restated(s, product, compute(shape, lambda *i: part_of(result, i, sizes), op.name))
         if not last:
             s[product].compute_inline()
     for side, tensor, keep in zip(sides, packed, kept):
@@ -81,16 +83,16 @@ def pack_operands(
     return s[result].op.output(0), s[product if last else out].op.output(0)
 
 
-def part_of(product: Tensor, place: Sequence[Any], shape: Sequence[int]) -> Any:
+def part_of(product: Tensor, place: Sequence[Any], shape: Sequence[int | None]) -> Any:
     """An element of a product that was filled up from that shape. Where it has more columns, its
     last one is read too, as far as anybody can tell before there are loops, so that what is kept of
     it in shared memory are whole tiles; so is its last row where there are fewer than a fragment
     has."""
     other, inside = list(place), []
     for at in (-2, -1):
-        end = const_int(product.shape[at]) or 0
-        if shape[at] < (end if at == -1 else FRAGMENT):
-            inside.append(place[at] < shape[at])
+        end, size = const_int(product.shape[at]) or 0, shape[at]
+        if size is not None and size < (end if at == -1 else FRAGMENT):
+            inside.append(place[at] < size)
             other[at] = end - 1
     value = product(*place)
     return if_then_else(all_of(*inside), value, product(*other)) if inside else value
@@ -152,18 +154,22 @@ def _is_taken(side: Operand, number: int) -> bool:
 
 
 def _packed(side: Operand, rows: int, steps: int, length: int) -> Tensor:
-    """An operand with that many rows of that length along the reduction, zeros behind its own, of
-    which so many steps are used."""
+    """An operand with that many rows, or its own where their number is not known, of that length
+    along the reduction, zeros behind its own, of which so many steps are used."""
     t = side.tensor
-    own = const_int(t.shape[-2 if side.along else -1]) or 0
+    own = t.shape[-2 if side.along else -1]
+    count = const_int(own)
+    high: Any = own if count is None else rows
 
     def element(*i: Any) -> Any:
         *b, row, k = i
         value = t(*b, row, k) if side.along else t(*b, k, row)
-        inside = [x < n for x, n, size in ((k, steps, length), (row, own, rows)) if n < size]
+        inside = [k < steps] if steps < length else []
+        if count is not None and count < rows:
+            inside.append(row < count)
         return if_then_else(all_of(*inside), value, cast(t.dtype, 0)) if inside else value
 
-    packed: Tensor = compute([*t.shape[:-2], rows, length], element, f"{t.op.name}.packed")
+    packed: Tensor = compute([*t.shape[:-2], high, length], element, f"{t.op.name}.packed")
     return packed
 
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from ....loopir.iter import IterVar
 from ....loopir.visit import free_vars
 from ....schedule.api import Schedule, Stage
 from ....schedule.auto_inline import loads_of
+from ....target.capability import shuffled
 from ....tensor.axes import thread_axis
 from ....tensor.op import ComputeOp
 from ....tensor.tensor import Tensor
-from ..machine import extent_of, largest_divisor, size_of_axes, whole_vectors
+from ..machine import extent_of, known_extent, largest_divisor, size_of_axes, whole_vectors
 from ..reduce import reads_of, row_run
 from .columns import MOST_HELD, held_rows, schedule_columns
 from .injective import arrange
-from .machine import GpuMachine, bind, bind_rows, fused
+from .machine import GpuMachine, bind, bind_rows, fused, planned_size
 from .planes import schedule_planes
 from .reduce_parts import first, in_parts, parts_of
 
@@ -79,8 +81,8 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) 
     if held is not None:
         schedule_columns(s, red, out, held, machine)
         return
-    rows, steps = size_of_axes(op.axis), size_of_axes(op.reduce_axis)
-    is_short = not run or size_of_axes(op.reduce_axis[-run:]) <= SHORT_ROW
+    rows, steps = size_of_axes(op.axis), planned_size(op.reduce_axis)
+    is_short = not run or planned_size(op.reduce_axis[-run:]) <= SHORT_ROW
     few = 0 < steps <= 4 * max(machine.warp, 1)
     if is_short and (rows >= MANY_ROWS or few):
         _threads(s, red, out, machine)
@@ -129,15 +131,15 @@ class Row:
         """Of a reduction whose last axes are a run in memory, if any are. All axes are shared out
         where the run has too few steps for the threads that all have work for."""
         rows, every = size_of_axes(op.axis), len(op.reduce_axis)
-        all_steps = size_of_axes(op.reduce_axis)
-        steps = size_of_axes(op.reduce_axis[-run:]) if run else all_steps
+        all_steps = planned_size(op.reduce_axis)
+        steps = planned_size(op.reduce_axis[-run:]) if run else all_steps
         if threads_for(steps // lanes, machine) < threads_for(all_steps // lanes, machine):
             run, steps = every, all_steps
         many = machine.shared and rows_by_warps(rows, steps, lanes, machine)
         threads = machine.warp if many else threads_for(steps // lanes, machine)
-        at_once = rows_of_block(rows, threads, machine) if many else 1
+        at_once = rows_of_block(rows, threads, op.outputs, machine) if many else 1
         loads = -(-all_steps // (lanes * threads))
-        return Row(run or every, lanes, threads, at_once, rows // at_once, loads)
+        return Row(run or every, lanes, threads, at_once, -(-rows // at_once), loads)
 
 
 def lanes_along(
@@ -159,8 +161,10 @@ def lanes_along(
                 todo.append((e.producer.op, e.producer.op.axis[-len(axes) :]))
             else:
                 widths.append(machine.lanes(e.dtype))
-    steps = size_of_axes(along)
-    return whole_vectors(steps, min(widths, default=machine.lanes("float32"))) if steps else 1
+    if not (along and known_extent(along[-1])):
+        return 1
+    whole = prod(known_extent(a) or 1 for a in along)  # as those that are not known have each
+    return whole_vectors(whole, min(widths, default=machine.lanes("float32")))
 
 
 def _rows(s: Schedule, red: Tensor, out: Tensor, row: Row, machine: GpuMachine) -> None:
@@ -196,10 +200,14 @@ def rows_by_warps(rows: int, steps: int, lanes: int, machine: GpuMachine) -> boo
     return rows >= MANY_WARPS or 0 < steps <= machine.warp * lanes * FEW_VECTORS
 
 
-def rows_of_block(rows: int, threads: int, machine: GpuMachine) -> int:
-    """Rows of a block by so many threads each: a divisor of all, since threads that put parts
-    together may have to wait for each other, and none may be left out then."""
-    return largest_divisor(rows, machine.threads // threads) if rows else 1
+def rows_of_block(rows: int, threads: int, sums: Sequence[Tensor], machine: GpuMachine) -> int:
+    """Rows of a block (of 0, not known), by so many threads each that make these sums of them: a
+    divisor of all where threads that put parts together have to wait for others, since none may be
+    left out then; lanes of a warp do not."""
+    most = machine.threads // threads
+    even = largest_divisor(rows, most) if rows else 1
+    alone = threads <= machine.warp and all(shuffled(t.dtype) for t in sums)
+    return min(most, rows or most) if alone and 2 * even <= most else even
 
 
 def part_row(

@@ -11,7 +11,7 @@ from typing import Any
 
 from ....schedule.api import Schedule
 from ....tensor.tensor import Tensor
-from ..machine import size_of_axes
+from ..machine import known_extent, size_of_axes
 from .machine import GpuMachine, fused
 
 AT_ONCE = 4  # blocks for each multiprocessor, which wait for memory by turns
@@ -40,13 +40,17 @@ def in_parts(s: Schedule, red: Tensor, parts: int, place: int, lanes: int, threa
     """What so many parts of a reduction are each, a tensor whose dimension at `place` is theirs,
     for `threads` that have vectors of so many lanes of it; `red` puts them together."""
     stage = s[red]
-    k = fused(stage, list(stage.op.reduce_axis))
+    known = None not in map(known_extent, stage.op.reduce_axis)
     steps = size_of_axes(stage.op.reduce_axis)
+    k = fused(stage, list(stage.op.reduce_axis))
     if lanes > 1:
         k, _ = stage.split(k, factor=lanes)
         steps //= lanes
     length = -(-steps // parts)
-    part, _ = stage.split(k, factor=length + -length % threads)
+    if known:
+        part, _ = stage.split(k, factor=length + -length % threads)
+    else:
+        part, _ = stage.split(k, nparts=parts)
     return first(s.rfactor(red, part, place))
 
 

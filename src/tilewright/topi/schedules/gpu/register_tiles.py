@@ -15,8 +15,8 @@ from ....base.dtype import parse
 from ....loopir.iter import IterVar
 from ....schedule.api import Schedule, Stage
 from ....tensor.tensor import Tensor
-from ..machine import extent_of, nearby
-from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks, fused
+from ..machine import known_extent, nearby
+from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks, fused, planned, steps_of
 from .operands import Operand, along_lines, copies_of, fill, pipeline, pitch_of, spread
 from .tile_plan import BANKS, WARP, filling
 
@@ -41,7 +41,7 @@ def schedule_in_registers(
 ) -> None:
     """`count` products by `threads` at most along rows and along columns, and the element-wise
     stage that ends their group."""
-    steps = extent_of(product.op.reduce_axis[0])
+    steps = planned(product.op.reduce_axis[0])
     if product.op is out.op:
         product = s.cache_write(out, "local")
     else:
@@ -49,13 +49,13 @@ def schedule_in_registers(
     copies = copies_of(s, sides, product)
     parts = [s.cache_read(c, "local", [product.op]) for c in copies]
     rows, columns = sides
-    shape = [extent_of(a) for a in product.op.axis[-2:]]
+    shape = [planned(a) for a in product.op.axis[-2:]]
     block = _block(out, shape, threads, count, machine)
     threads = (min(threads[0], block[0] // TILE), min(threads[1], block[1] // TILE))
     (together,) = machine.choose(
         out.op.name, "together", _together(product, prod(threads), shape, block, machine)
     )
-    at = _bind_output(s[out], sides, (together, *threads), block, shape, machine)
+    at = _bind_output(s[out], sides, (together, *threads), block, machine)
     stage = s[product]
     stage.compute_at(s[out], at)
     nbytes = parse(rows.tensor.dtype).nbytes
@@ -83,7 +83,7 @@ def schedule_in_registers(
         s[part].vectorize(last)
         load = s[copy]
         load.compute_at(stage, outer)
-        line = min(block[d], shape[d] or block[d])
+        line = min(block[d], shape[d])
         _lay(load, side, line, min(depth, steps or depth), nbytes)
         if together > 1 and prod(threads) < ALIKE and len(load.op.axis) > 2:
             # vectors of several products are read at once
@@ -128,9 +128,10 @@ def _together(
     """How many products of a batch, each of that shape and made in blocks of so many threads, a
     block may make: so many that it has a warp, and more where there are many blocks of few."""
     *batch, _, _ = product.op.axis
-    if len(batch) != 1:
+    count = known_extent(batch[0]) if len(batch) == 1 else None
+    if count is None:
         return [(1,)]
-    count, tiles = extent_of(batch[0]), prod(-(-n // size) for n, size in zip(shape, block))
+    tiles = prod(-(-n // size) for n, size in zip(shape, block))
     fit = [n for n in range(1, WARP + 1) if count % n == 0 and n * threads <= FEW_THREADS]
     enough = 2 * machine.filling
     full = [n for n in fit if count // n * tiles >= enough or n * threads <= machine.warp]
@@ -171,11 +172,11 @@ def _bind_output(
     sides: tuple[Operand, Operand],
     threads: tuple[int, int, int],
     block: tuple[int, int],
-    shape: list[int],
     machine: GpuMachine,
 ) -> IterVar:
-    """The loop of a thread, of matrices of that shape that blocks make in tiles, some together."""
+    """The loop of a thread, of matrices that blocks make in tiles, some together."""
     *batch, i, j = stage.leaf_iter_vars
+    length = steps_of(stage, j)
     together, *each = threads
     near: list[IterVar] = []
     if together > 1:
@@ -192,14 +193,13 @@ def _bind_output(
     ty, y = stage.split(y, nparts=each[0])
     stage.reorder(*batch, by, bx, *near, vy, vx, ty, tx, y, x)
     tags = ("threadIdx.x", "threadIdx.y") if columns.along else ("threadIdx.y", "threadIdx.x")
-    blocks = (-(-shape[0] // block[0]), -(-shape[1] // block[1]))
-    bind_blocks(stage, batch, by, bx, blocks, machine)
+    bind_blocks(stage, batch, by, bx, (steps_of(stage, by), steps_of(stage, bx)), machine)
     for axis, tag in zip((vy, vx, ty, tx), ("vthread", "vthread", *tags)):
         bind(stage, axis, tag)
     for axis in near:
         bind(stage, axis, "threadIdx.z")
     stage.unroll(y)
-    if shape[1] and shape[1] % TILE == 0:
+    if length and length % TILE == 0:
         stage.vectorize(x)
     else:
         stage.unroll(x)

@@ -10,17 +10,16 @@ wait in shared memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from ....base.dtype import parse
 from ....schedule.api import Schedule, Stage
 from ....schedule.auto_inline import loads_of
 from ....tensor.op import ComputeOp
 from ....tensor.tensor import Tensor
-from ..machine import extent_of, whole_vectors
+from ..machine import known_extent, size_of_axes, whole_vectors
 from ..reduce import row_run
 from ..softmax import dimension_of
-from .machine import GpuMachine, bind, fused
+from .machine import GpuMachine, bind, fused, planned, same_extents
 from .reduce import (
     SHORT_ROW,
     lanes_along,
@@ -40,34 +39,33 @@ def schedule_rows(s: Schedule, out: Tensor, machine: GpuMachine) -> bool:
     they are scheduled then."""
     stage = s[out]
     *others, last = stage.op.axis
-    length = extent_of(last)
+    length = planned(last)
     along = dimension_of(s, out)
     if not machine.shared or along != len(others) or length <= SHORT_ROW:
         return False
     sums, small, large = [], [], []
-    shape = [extent_of(a) for a in stage.op.axis]
+    shape = list(stage.op.axis)
     for x in list(s.stages):
         if x is stage or not hasattr(x.op, "body"):
             continue
-        sizes = [extent_of(a) for a in x.op.axis]
-        steps = [extent_of(k) for k in x.op.reduce_axis]
+        axes, steps = list(x.op.axis), list(x.op.reduce_axis)
         if steps:
-            one = x.op.num_outputs == 1 and sizes == shape[:-1] and steps == [length]
+            one = x.op.num_outputs == 1 and same_extents([*axes, *steps], shape)
             if not one or row_run(x.op.output(0)) != 1:
                 return False
             sums.append(x)
-        elif sizes == shape[:-1]:
+        elif same_extents(axes, shape[:-1]):
             small.append(x)
-        elif sizes == shape:
+        elif same_extents(axes, shape):
             large.append(x)
         else:
             return False
-    rows = prod(shape[:-1])
+    rows = size_of_axes(shape[:-1])
     lanes = _lanes([stage, *sums], large, machine)
     by_warps = rows_by_warps(rows, length, lanes, machine)
     if not by_warps and _apart(out.op.name, rows, length // lanes // machine.threads, machine):
         return False
-    kept = [] if by_warps else [x for x in large if _waits(s, x, length)]
+    kept = [] if by_warps else [x for x in large if _waits(s, x, known_extent(last))]
     if kept:
         lanes = _lanes([stage, *sums, *kept], [x for x in large if x not in kept], machine)
     threads = machine.warp if by_warps else threads_for(length // lanes, machine)
@@ -75,7 +73,8 @@ def schedule_rows(s: Schedule, out: Tensor, machine: GpuMachine) -> bool:
         if x not in kept:
             x.compute_inline()
     place = fused(stage, others)
-    at_once = rows_of_block(rows, threads, machine) if by_warps else 1
+    made = [t for x in sums for t in x.op.outputs]
+    at_once = rows_of_block(rows, threads, made, machine) if by_warps else 1
     block, row = stage.split(place, factor=at_once)
     bind(stage, block, "blockIdx.x")
     bind(stage, row, "threadIdx.y")
@@ -111,17 +110,17 @@ def _lanes(stages: Sequence[Stage], inlined: Sequence[Stage], machine: GpuMachin
         found.append(lanes_along(stage, along, machine, inlined))
         if not stage.op.reduce_axis:
             written = machine.lanes(stage.op.output_dtype(0))
-            found.append(whole_vectors(extent_of(along[0]), written))
+            found.append(whole_vectors(known_extent(along[0]) or 1, written))
     return min(found)
 
 
-def _waits(s: Schedule, stage: Stage, length: int) -> bool:
-    """Whether what a stage computes is worth shared memory: several read it, and it is more than
-    what it reads."""
+def _waits(s: Schedule, stage: Stage, length: int | None) -> bool:
+    """Whether what a stage computes is worth shared memory: several read it, it is more than what
+    it reads, and it is known to have room."""
     assert isinstance(stage.op, ComputeOp)
     tensor = stage.op.output(0)
     readers = [x for x in s.stages if any(t is tensor for t in x.op.input_tensors)]
-    fits = length * parse(tensor.dtype).nbytes <= MOST_SHARED
+    fits = length is not None and length * parse(tensor.dtype).nbytes <= MOST_SHARED
     return fits and len(readers) > 1 and len({e.producer for e in loads_of(stage.op)}) > 1
 
 

@@ -12,13 +12,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....base.dtype import parse
+from ....loopir.expr import const_int
 from ....loopir.iter import IterVar
 from ....schedule.api import Schedule, Stage
 from ....tensor.tensor import Tensor
 from ...tensor_intrin import mma_gemm, mma_load, mma_store, wmma_gemm, wmma_load, wmma_store
 from ...tensor_intrin.mma import depth as mma_depth
 from ..machine import extent_of, nearby, whole_vectors
-from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks, steps_of
+from .machine import (
+    VECTOR_BYTES,
+    GpuMachine,
+    bind,
+    bind_blocks,
+    loop_extent,
+    planned,
+    steps_of,
+)
 from .operands import Operand, copies_of, fill, pipeline, pitch_of, spread, steps_of_tile
 from .tile_plan import FRAGMENT, WARP, Steps, TilePlan
 
@@ -72,7 +81,7 @@ def schedule_on_tensor_cores(
     """A product of types that tensor cores have, and the element-wise stage that ends its group;
     `cut`: how the reduction is, where an operand is computed from places in another tensor."""
     kind, sums = sides[0].tensor.dtype, product.dtype
-    extent = extent_of(product.op.reduce_axis[0])
+    extent = planned(product.op.reduce_axis[0])
     unit = _Unit.of(kind, sums, (sides[0].along, sides[1].along), extent)
     size, block = parse(kind).nbytes, plan.block
     deep, stages = _tiles_of(product, sides, plan, unit, extent, machine, cut)
@@ -147,7 +156,7 @@ def _bytes(sides: tuple[Operand, Operand], block: tuple[int, int], deep: int, si
 
 def fits(op: Any, side: int, least: int) -> bool:
     """Whether a product has `side` rows and columns and a reduction of `least` steps."""
-    rows, columns, steps = (extent_of(a) for a in (*op.axis[-2:], *op.reduce_axis))
+    rows, columns, steps = (planned(a) for a in (*op.axis[-2:], *op.reduce_axis))
     return min(rows, columns) >= side and steps >= least
 
 
@@ -156,15 +165,14 @@ def _bind_output(stage: Stage, plan: TilePlan, machine: GpuMachine) -> tuple[Ite
     tile may be larger than the output, which its fragments are not."""
     block, columns = plan.block, plan.columns
     *batch, i, j = stage.leaf_iter_vars
-    extent = steps_of(stage, j)
+    extent = const_int(loop_extent(stage, j))
     i, row = stage.split(i, factor=FRAGMENT)
     by, y = stage.split(i, factor=block[0] // FRAGMENT)
     j, x = stage.split(j, factor=FRAGMENT)
     bx, warp = stage.split(j, factor=block[1] // FRAGMENT)
     warp, xs = stage.split(warp, factor=columns // FRAGMENT)
     stage.reorder(*batch, by, bx, warp, y, row, xs, x)
-    shape = (plan.whole(0) // block[0], plan.whole(1) // block[1])
-    bind_blocks(stage, batch, by, bx, shape, machine)
+    bind_blocks(stage, batch, by, bx, (steps_of(stage, by), steps_of(stage, bx)), machine)
     bind(stage, warp, "threadIdx.y")
     stage.unroll(y)
     near: list[IterVar] = []
@@ -176,13 +184,19 @@ def _bind_output(stage: Stage, plan: TilePlan, machine: GpuMachine) -> tuple[Ite
         x = stage.fuse(far, xs, x)
     else:
         x = stage.fuse(xs, x)
-    if extent < FRAGMENT:  # a row has no whole number of lanes: those of two rows, on their own
+    if (
+        extent is not None and extent < FRAGMENT
+    ):  # a row has no whole number of lanes: those of two rows, on their own
         bind(stage, x, "threadIdx.x")
         for axis in (row, *near):
             stage.unroll(axis)
         return warp, y
     flat = stage.fuse(row, *near, x)
-    lanes = whole_vectors(extent, VECTOR_BYTES // parse(stage.op.output_dtype(0)).nbytes)
+    lanes = (
+        1
+        if extent is None
+        else whole_vectors(extent, VECTOR_BYTES // parse(stage.op.output_dtype(0)).nbytes)
+    )
     if lanes > 1:
         flat, vector = stage.split(flat, factor=lanes)
         stage.vectorize(vector)
