@@ -33,6 +33,7 @@ from .passes.attention import fuse_attention
 from .passes.block_channels import block_channels
 from .passes.channels_last import channels_last
 from .passes.fuse import Group, fuse_nodes
+from .passes.fuse_rows import fuse_rows
 from .passes.memory import DEVICE_ALIGN, Parts, lifetimes, plan_memory, views
 from .passes.multiply_whole import multiply_whole
 from .passes.narrow_floats import narrow_floats
@@ -80,6 +81,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     recurrent(graph, target)
     if _is_device(target):
         fuse_attention(graph, target, dtype)
+    fuse_rows(graph)
     if dtype != "float32" and dtype not in wide:
         narrow_floats(graph, dtype)
     lanes = _block(target, dtype)
