@@ -50,6 +50,7 @@ from .passes.simplify import (
     quantize_by_reciprocals,
 )
 from .passes.turn_products import turn_products
+from .passes.whole_images import multiply_whole_images
 from .passes.widen_floats import narrow_weights, widen_floats
 from .passes.winograd import winograd
 from .sizes import Symbols, dim_of
@@ -77,6 +78,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     drop_identities(graph)
     fold_batch_norm(graph)
     pool_first(graph)
+    multiply_whole_images(graph, not _is_device(target) or dtype != "float32")
     turn_products(graph)
     recurrent(graph, target)
     if _is_device(target):
