@@ -34,6 +34,7 @@ from .passes.block_channels import block_channels
 from .passes.channels_last import channels_last
 from .passes.fuse import Group, fuse_nodes
 from .passes.fuse_rows import fuse_rows
+from .passes.known_divisors import know_divisors
 from .passes.memory import DEVICE_ALIGN, Parts, lifetimes, plan_memory, views
 from .passes.multiply_whole import multiply_whole
 from .passes.narrow_floats import narrow_floats
@@ -102,6 +103,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
         quantize_by_reciprocals(graph)
     if not _is_device(target) and graph.symbols is None:  # its tiles are cut for known sizes
         fuse_attention(graph, target)
+    know_divisors(graph)
     sink_reshapes(graph)
     drop_identities(graph)
     graph.drop_dead_nodes()

@@ -70,6 +70,7 @@ OPS: dict[str, OpSpec] = {
 }
 _COMPUTED = {name: spec.compute for name, spec in OPS.items()}
 OPS["attention"] = attention.attention_op(_COMPUTED)
+OPS["divide_by"] = math.divide_by_op(_COMPUTED)
 OPS["rows"] = norm.rows_op(_COMPUTED)
 
 

@@ -1,10 +1,10 @@
 """Softmax and normalisation on a GPU: all stages of a row in one kernel.
 
-A thread has a row of few elements, a warp one where rows are short or many, else a block; of a few very long ones each stage has
-all blocks, in a kernel of its own. What is summed along a row its threads
-put together, each of some interleaved vectors; what is an element of the row comes from memory
-again, the first-level cache by then, and is computed again, but for powers of a block's row, which
-wait in shared memory.
+A thread has a row of few elements, a warp one where rows are short or many, else a block; of a few
+very long ones each stage has all blocks, in a kernel of its own. What is summed along a row its
+threads put together, each of some interleaved vectors; what is an element of the row comes from
+memory again, the first-level cache by then, and is computed again, but for powers of a block's row,
+which wait in shared memory.
 """
 
 from __future__ import annotations
