@@ -204,13 +204,13 @@ def _made(rows: _Rows, found: list[Node]) -> list[Node]:
             nodes.append(node_of("reshape", [v], f"{v.name}.rows", {"shape": shape}))
         return v if v.shape == shape else nodes[-1].output
 
-    inputs = [shaped(v, shape) for v, shape in operands]
+    arrays = [shaped(v, shape) for v, shape in operands]
     narrow = end.output.shape == rows.shape  # sums may be beyond the range of narrow floats
-    alike = narrow and inputs[0].dtype == end.output.dtype
+    alike = narrow and arrays[0].dtype == end.output.dtype
     attrs = {"steps": tuple(steps), "dtype": None if alike else end.output.dtype}
-    made = node_of("rows", inputs, end.name, attrs)
+    made = node_of("rows", arrays, end.name, attrs)
     if made.output.shape == end.output.shape:
-        return [*nodes, Node("rows", end.name, inputs, end.outputs, attrs)]
+        return [*nodes, Node("rows", end.name, arrays, end.outputs, attrs)]
     back = {"shape": end.output.shape}
     return [*nodes, made, Node("reshape", f"{end.name}.shape", [made.output], end.outputs, back)]
 

@@ -24,8 +24,8 @@ def sink_reshapes(graph: Graph) -> Graph:
     def instead(node: Node) -> Sequence[Node] | None:
         if node.op == "reshape" or _keeps_order(node):
             before = _source(node.inputs[0]) or node.inputs[0]
-            shape = {"shape": node.output.shape}
-            return [Node("reshape", node.name, [before], node.outputs, shape)]
+            attrs = {"shape": node.output.shape}
+            return [Node("reshape", node.name, [before], node.outputs, attrs)]
         elif OPS[node.op].kind == ELEMWISE and "axis" not in node.attrs:
             shape = _shape_before(node)
             return None if shape is None else _reshaped(node, shape)
