@@ -33,6 +33,8 @@ from .passes.attention import fuse_attention
 from .passes.block_channels import block_channels
 from .passes.channels_last import channels_last
 from .passes.fuse import Group, fuse_nodes
+from .passes.fuse_rows import fuse_rows
+from .passes.known_divisors import know_divisors
 from .passes.memory import DEVICE_ALIGN, Parts, lifetimes, plan_memory, views
 from .passes.multiply_whole import multiply_whole
 from .passes.narrow_floats import narrow_floats
@@ -49,6 +51,7 @@ from .passes.simplify import (
     quantize_by_reciprocals,
 )
 from .passes.turn_products import turn_products
+from .passes.whole_images import multiply_whole_images
 from .passes.widen_floats import narrow_weights, widen_floats
 from .passes.winograd import winograd
 from .sizes import Symbols, dim_of
@@ -76,10 +79,12 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     drop_identities(graph)
     fold_batch_norm(graph)
     pool_first(graph)
+    multiply_whole_images(graph, not _is_device(target) or dtype != "float32")
     turn_products(graph)
     recurrent(graph, target)
     if _is_device(target):
         fuse_attention(graph, target, dtype)
+    fuse_rows(graph)
     if dtype != "float32" and dtype not in wide:
         narrow_floats(graph, dtype)
     lanes = _block(target, dtype)
@@ -98,6 +103,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
         quantize_by_reciprocals(graph)
     if not _is_device(target) and graph.symbols is None:  # its tiles are cut for known sizes
         fuse_attention(graph, target)
+    know_divisors(graph)
     sink_reshapes(graph)
     drop_identities(graph)
     graph.drop_dead_nodes()

@@ -121,9 +121,10 @@ def test_other_dimensions_are_as_before(axis: int) -> None:
     np.testing.assert_allclose(result, want, rtol=2e-5)
 
 
-def test_a_row_that_is_short_takes_no_warp() -> None:
+def test_a_row_that_is_short_takes_a_thread() -> None:
     _, reports = made("softmax", (50, 10), "float32", SM80)
-    assert len(reports) > 1
+    (report,) = reports
+    assert (report.blocks, report.threads, report.shuffles) == (1, 50, 0)
 
 
 @pytest.mark.parametrize("name", ["softmax", "rms norm"])

@@ -68,7 +68,10 @@ OPS: dict[str, OpSpec] = {
     **special.OPS,
     **weights.OPS,
 }
-OPS["attention"] = attention.attention_op({name: spec.compute for name, spec in OPS.items()})
+_COMPUTED = {name: spec.compute for name, spec in OPS.items()}
+OPS["attention"] = attention.attention_op(_COMPUTED)
+OPS["divide_by"] = math.divide_by_op(_COMPUTED)
+OPS["rows"] = norm.rows_op(_COMPUTED)
 
 
 def tensors_of(values: Sequence[Value]) -> list[Tensor]:

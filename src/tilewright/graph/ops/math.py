@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import topi
+from ...loopir.expr import const
+from ...tensor.compute import compute
 from ...tensor.tensor import Tensor
 from ...topi import nn
 from ...topi.elemwise import accumulator, cast
-from .spec import INSIDE, OPAQUE, WIDE, OpSpec, elementwise
+from .spec import INSIDE, OPAQUE, WIDE, Compute, OpSpec, elementwise
 
 
 def _scale_shift(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -24,6 +26,17 @@ def _scale_shift(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
 def _clip(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     """As NumPy and ONNX: the maximum, where it is less than the minimum."""
     return topi.clip(t[0], min(a["min"], a["max"]), a["max"])
+
+
+def divide_by_op(operation: Mapping[str, Compute]) -> OpSpec:
+    """A division of whole numbers, looked up by the name `op`, by one that is known."""
+
+    def apply(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+        dtype = t[0].dtype
+        by: Tensor = compute((), lambda: const(a["number"], dtype), "T_number", "elemwise")
+        return operation[a["op"]]([t[0], by], dict(a["how"]))
+
+    return OpSpec(apply)
 
 
 OPS: dict[str, OpSpec] = {

@@ -132,7 +132,7 @@ def _mean_variance(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
 
 
 OPS: dict[str, OpSpec] = {
-    "reduce": OpSpec(_reduce, ANCHOR, precision=INSIDE),
+    "reduce": OpSpec(_reduce, ANCHOR, precision=INSIDE, reads_computed=True),
     "log_sum_exp": OpSpec(_log_sum_exp, OPAQUE),
     "arg": OpSpec(_arg, ANCHOR, precision=ORDER),
     "lp_normalize": OpSpec(_lp_normalize, OPAQUE),

@@ -31,12 +31,15 @@ Array = np.ndarray[Any, Any]
 @dataclass(frozen=True)
 class OpSpec:
     """One operation of networks. `precision`: what becomes of it where values are kept in narrow
-    floats (see passes/narrow_floats); by default it takes them as they come."""
+    floats (see passes/narrow_floats); by default it takes them as they come. `reads_computed`:
+    whether an anchor reads each element once, so that element-wise operations before it can join
+    it."""
 
     compute: Compute
     kind: str = ELEMWISE
     numpy: Callable[[Sequence[Array], Mapping[str, Any]], Array] | None = None
     precision: str = ""
+    reads_computed: bool = False
 
 
 def elementwise(function: Callable[..., Tensor], precision: str = "") -> OpSpec:

@@ -328,6 +328,8 @@ class _Blocker(Laying):
         if v in self.laid and v.shape[1] == shape[1]:
             return self.laid[v]
         if v.data is None:
+            if len(v.shape) == len(shape) and v.shape[1] == shape[1] and set(v.shape[2:]) == {1}:
+                return self._packed(v, self.block)  # few numbers, one for each channel
             return v if v.shape == () else None
         if v.data.size == 1:
             return constant(v.name, v.data.reshape(()))

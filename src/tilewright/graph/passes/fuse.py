@@ -1,6 +1,7 @@
 """Group nodes into kernels.
 
-A group has at most one anchor (an expensive operation). Element-wise nodes that follow a group's
+A group has at most one anchor (an expensive operation). A reduction computes the element-wise nodes
+before it as it reads their elements. Element-wise nodes that follow a group's
 last node, with its shape, and are its only reader, join it: they are computed on the anchor's
 tiles. Cheap nodes with one reader join that reader's group where they are inlined.
 
@@ -120,8 +121,9 @@ def _groups_before(
     group_of: dict[Node, Group],
 ) -> list[Group]:
     """The groups that a node can join: first that of the input which is computed last."""
-    kind = OPS[node.op].kind
-    if kind in (ANCHOR, OPAQUE, REARRANGED):
+    spec = OPS[node.op]
+    kind = spec.kind
+    if kind in (ANCHOR, OPAQUE, REARRANGED) and not spec.reads_computed:
         return []
     candidates = []
     for v in dict.fromkeys(node.inputs):
@@ -130,6 +132,8 @@ def _groups_before(
             continue
         group = group_of[producer]
         if group.output is not v or OPAQUE in group.kinds or group.size_with(node) > MOST:
+            continue
+        if kind == ANCHOR and group.kinds != {ELEMWISE}:
             continue
         if kind == INJECTIVE and group.kinds != {INJECTIVE} and group.kinds != {ELEMWISE}:
             continue

@@ -2,7 +2,8 @@
 
 What a dense layer gives is a matrix; networks view it as (batch, length, channels), add a bias,
 apply an activation, and view it as a matrix again for the next one. Element-wise operations do not
-care, and without a reshape in between they join the layer's kernel.
+care, and without a reshape in between they join the layer's kernel. So it is with other layouts of
+channels, where an image has one place.
 """
 
 from __future__ import annotations
@@ -21,16 +22,28 @@ def sink_reshapes(graph: Graph) -> Graph:
     their other operands can have it too."""
 
     def instead(node: Node) -> Sequence[Node] | None:
-        if node.op == "reshape":
-            before = _source(node.inputs[0])
-            if before is not None:
-                node.inputs = [before]
+        if node.op == "reshape" or _keeps_order(node):
+            before = _source(node.inputs[0]) or node.inputs[0]
+            attrs = {"shape": node.output.shape}
+            return [Node("reshape", node.name, [before], node.outputs, attrs)]
         elif OPS[node.op].kind == ELEMWISE and "axis" not in node.attrs:
             shape = _shape_before(node)
             return None if shape is None else _reshaped(node, shape)
         return None
 
     return graph.rewrite(instead)
+
+
+def _keeps_order(node: Node) -> bool:
+    """Whether a node moves dimensions of extent 1 only: those of what one place of an image has."""
+    shape = node.inputs[0].shape if node.inputs else ()
+    if node.op == "transpose":
+        moved = [a for a in node.attrs["axes"] if shape[a] != 1]
+        return moved == sorted(moved)
+    if node.op in ("pack_channels", "unpack_channels"):
+        images = all(d == 1 for d in (shape[2:] if node.op == "pack_channels" else shape[2:-1]))
+        return images and prod(shape) == prod(node.output.shape)
+    return False
 
 
 def _source(v: Value) -> Value | None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from math import prod
 
 from ...base.dtype import parse
+from ...loopir.expr import Call, Div
 from ...loopir.iter import IterVar
+from ...loopir.visit import walk
 from ...schedule.api import Schedule, Stage
 from ...schedule.auto_inline import is_injective, loads_of
+from ...schedule.state import INLINE
 from ...tensor.tensor import Tensor
 from .contraction import contraction_of, kept_inputs
 from .cuts import COPY_ROWS, unevenness
@@ -36,6 +39,8 @@ def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
         return
     work = work_of(out)
     products = [x for x in s.stages if not x.is_output and contraction_of(x.op) is not None]
+    if not products:
+        _inline_cheap(s)
     if not products and _uneven(prod(map(extent_of, axes[:-1])), out, machine):
         _in_parts(s, machine)
         return
@@ -61,7 +66,7 @@ def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
     for stage in list(s.stages):
         if stage.op is s[out].op or not hasattr(stage.op, "body"):
             continue
-        if stage is product or stage in before:
+        if stage is product or stage in before or stage.attach_type == INLINE:
             continue
         if stage.op.reduce_axis and row_run(stage.op.output(0), s) == 1:
             k = stage.op.reduce_axis[-1]
@@ -80,6 +85,18 @@ def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
         product.compute_at(s[out], piece)
 
 
+def _inline_cheap(s: Schedule) -> None:
+    """Compute again, where they are read, elements that take no longer than it takes to keep them:
+    those without calls of functions or divisions, and those that one element-wise stage reads."""
+    readers = s.consumers()
+    for stage in s.stages:
+        if not stage.is_output and is_injective(stage.op):
+            dear = any(isinstance(e, (Call, Div)) for e in walk(stage.op.body[0]))
+            single = [not x.op.reduce_axis for x in readers[stage.op.output(0)]] == [True]
+            if extent_of(stage.op.axis[-1]) > 1 and (single or not dear):
+                stage.compute_inline()
+
+
 def _uneven(pieces: int, out: Tensor, machine: Machine) -> bool:
     """Whether threads would wait for the last of some pieces for longer than it takes to go through
     all stages one after another, which have to stay near the cores."""
@@ -94,7 +111,7 @@ def _uneven(pieces: int, out: Tensor, machine: Machine) -> bool:
 def _in_parts(s: Schedule, machine: Machine) -> None:
     """Rows that cores do not share evenly: one stage after another, each by all threads."""
     for stage in list(s.stages):
-        if not hasattr(stage.op, "body"):
+        if not hasattr(stage.op, "body") or stage.attach_type == INLINE:
             continue
         if stage.op.reduce_axis:
             result = stage.op.output(0)

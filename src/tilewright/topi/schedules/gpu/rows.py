@@ -1,25 +1,28 @@
 """Softmax and normalisation on a GPU: all stages of a row in one kernel.
 
-A warp has a row where rows are short or many, else a block; of a few very long ones each stage has
-all blocks, in a kernel of its own. What is summed along a row its threads
-put together, each of some interleaved vectors; what is an element of the row comes from memory
-again, the first-level cache by then, and is computed again, but for powers of a block's row, which
-wait in shared memory.
+A thread has a row of few elements, a warp one where rows are short or many, else a block; of a few
+very long ones each stage has all blocks, in a kernel of its own. What is summed along a row its
+threads put together, each of some interleaved vectors; what is an element of the row comes from
+memory again, the first-level cache by then, and is computed again, but for powers of a block's row,
+which wait in shared memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ....base.dtype import parse
+from ....loopir.equal import structural_equal
+from ....loopir.iter import IterVar
 from ....schedule.api import Schedule, Stage
 from ....schedule.auto_inline import loads_of
-from ....tensor.op import ComputeOp
+from ....tensor.op import ComputeOp, domain
 from ....tensor.tensor import Tensor
-from ..machine import known_extent, size_of_axes, whole_vectors
+from ..machine import extent_of, known_extent, size_of_axes, whole_vectors
 from ..reduce import row_run
 from ..softmax import dimension_of
-from .machine import GpuMachine, bind, fused, planned, same_extents
+from .machine import GpuMachine, bind, bind_rows, fused, planned, same_extents
 from .reduce import (
     SHORT_ROW,
     lanes_along,
@@ -34,61 +37,130 @@ LONG_ROW = 96  # loads of a thread, a few times over, in which kernels for all s
 MOST_SHARED = 32 << 10  # bytes of a row that wait: half of what blocks have where two share
 
 
+@dataclass(frozen=True)
+class _Stages:
+    """The stages before an output of `rows` rows: `sums` along them, of `length` elements each, and
+    others with such rows (`large`), or with a number for each row or less (`small`). `whole`: the
+    output has such rows."""
+
+    rows: int
+    length: int
+    whole: bool
+    sums: list[Stage]
+    small: list[Stage]
+    large: list[Stage]
+
+
+def _stages_of(s: Schedule, out: Tensor) -> _Stages | None:
+    """The stages before an output; None where they are no rows of its last dimension."""
+    stage = s[out]
+    before = [x for x in s.stages if x is not stage and hasattr(x.op, "body")]
+    sums = [x for x in before if x.op.reduce_axis]
+    if not sums or dimension_of(s, out) != len(stage.op.axis) - 1:
+        return None
+    along = sums[0].op.reduce_axis[0]
+    *lead, last = stage.op.axis
+    whole = same_extents([last], [along])
+    if not whole and known_extent(last) != 1:
+        return None
+    small, large = [], []
+    for x in before:
+        axes, steps = list(x.op.axis), list(x.op.reduce_axis)
+        if steps:
+            data = axes[:-1] if len(axes) > len(lead) and known_extent(axes[-1]) == 1 else axes
+            one = x.op.num_outputs == 1 and same_extents([*data, *steps], [*lead, along])
+            if not one or row_run(x.op.output(0)) != 1:
+                return None
+        elif same_extents(axes, [*lead, along]):
+            large.append(x)
+        elif same_extents(axes, lead) or _broadcasts(axes, [*lead, along]):
+            small.append(x)
+        else:
+            return None
+    return _Stages(size_of_axes(lead), planned(along), whole, sums, small, large)
+
+
+def _broadcasts(axes: Sequence[IterVar], shape: Sequence[IterVar]) -> bool:
+    behind = shape[len(shape) - len(axes) :]
+    return len(axes) <= len(shape) and all(
+        known_extent(a) == 1 or same_extents([a], [b]) for a, b in zip(axes, behind)
+    )
+
+
 def schedule_rows(s: Schedule, out: Tensor, machine: GpuMachine) -> bool:
     """Whether all stages are of rows of the output, whose last dimension is what they run along;
     they are scheduled then."""
-    stage = s[out]
-    *others, last = stage.op.axis
-    length = planned(last)
-    along = dimension_of(s, out)
-    if not machine.shared or along != len(others) or length <= SHORT_ROW:
+    found = _stages_of(s, out) if machine.shared else None
+    if found is None or not found.length:
         return False
-    sums, small, large = [], [], []
-    shape = list(stage.op.axis)
-    for x in list(s.stages):
-        if x is stage or not hasattr(x.op, "body"):
-            continue
-        axes, steps = list(x.op.axis), list(x.op.reduce_axis)
-        if steps:
-            one = x.op.num_outputs == 1 and same_extents([*axes, *steps], shape)
-            if not one or row_run(x.op.output(0)) != 1:
-                return False
-            sums.append(x)
-        elif same_extents(axes, shape[:-1]):
-            small.append(x)
-        elif same_extents(axes, shape):
-            large.append(x)
-        else:
-            return False
-    rows = size_of_axes(shape[:-1])
-    lanes = _lanes([stage, *sums], large, machine)
+    if found.length <= SHORT_ROW:
+        _row_a_thread(s, out, found, machine)
+        return True
+    stage, rows, length, large = s[out], found.rows, found.length, found.large
+    along = known_extent(found.sums[0].op.reduce_axis[0])
+    ends = [stage, *found.sums] if found.whole else found.sums
+    lanes = _lanes(ends, large, machine)
     by_warps = rows_by_warps(rows, length, lanes, machine)
     if not by_warps and _apart(out.op.name, rows, length // lanes // machine.threads, machine):
         return False
-    kept = [] if by_warps else [x for x in large if _waits(s, x, known_extent(last))]
+    kept = [] if by_warps else [x for x in large if _waits(s, x, along)]
     if kept:
-        lanes = _lanes([stage, *sums, *kept], [x for x in large if x not in kept], machine)
+        lanes = _lanes([*ends, *kept], [x for x in large if x not in kept], machine)
     threads = machine.warp if by_warps else threads_for(length // lanes, machine)
-    for x in (*small, *large):
+    for x in (*found.small, *large):
         if x not in kept:
             x.compute_inline()
-    place = fused(stage, others)
-    made = [t for x in sums for t in x.op.outputs]
+    place = fused(stage, list(stage.op.axis[:-1]))
+    made = [t for x in found.sums for t in x.op.outputs]
     at_once = rows_of_block(rows, threads, made, machine) if by_warps else 1
     block, row = stage.split(place, factor=at_once)
     bind(stage, block, "blockIdx.x")
     bind(stage, row, "threadIdx.y")
-    _share(stage, threads, lanes)
+    if found.whole:
+        _share(stage, threads, lanes)
     for x in kept:
         x.set_scope("shared")
         x.compute_at(stage, row)
         _share(x, threads, lanes)
-    for x in sums:
+    for x in found.sums:
         red = x.op.output(0)
         part, vector = part_row(s, red, 1, lanes, threads)
         s[red].compute_at(stage, row)
         together(s, red, part, vector, threads)
     return True
+
+
+def _row_a_thread(s: Schedule, out: Tensor, found: _Stages, machine: GpuMachine) -> None:
+    """Short rows: a thread reads one into registers, and computes all of it."""
+    stage = s[out]
+    arrays = [x.op.output(0) for x in s.stages if not hasattr(x.op, "body")]
+    held = []
+    for t in arrays:
+        rows = [domain(a).extent for a in (*stage.op.axis[:-1], found.sums[0].op.reduce_axis[0])]
+        if len(rows) == len(t.shape) and all(map(structural_equal, t.shape, rows)):
+            readers = [x.op for x in s.stages if any(u is t for u in x.op.input_tensors)]
+            held.append(s.cache_read(t, "local", readers))
+    for x in (*found.small, *found.large):
+        x.compute_inline()
+    thread = bind_rows(stage, fused(stage, list(stage.op.axis[:-1])), machine.threads)
+    for t in held:
+        s[t].compute_at(stage, thread)
+        _in_registers(s[t], machine)
+    for x in found.sums:
+        x.compute_at(stage, thread)
+        x.unroll(x.op.reduce_axis[0])
+    if found.whole:
+        _in_registers(stage, machine)
+
+
+def _in_registers(stage: Stage, machine: GpuMachine) -> None:
+    """The last axis in vectors, one statement each."""
+    last = stage.op.axis[-1]
+    lanes = whole_vectors(extent_of(last), machine.lanes(stage.op.output_dtype(0)))
+    if lanes > 1:
+        last, vector = stage.split(last, factor=lanes)
+        stage.vectorize(vector)
+    stage.unroll(last)
 
 
 def _apart(operation: str, rows: int, loads: int, machine: GpuMachine) -> bool:
