@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..rt.plan import Work
+from ..target.kinds import PROCESSORS
 from .sass import Static, arithmetic_share, tensor_instructions
 
 _LAUNCH = 2e-6  # seconds from kernel to kernel of a stream
@@ -36,11 +37,11 @@ class Gpu:
 
 # data sheets of NVIDIA; tensor cores with sums in float32
 GPUS = {
-    "sm_75": Gpu("T4", 40, 0.32e12, 8.1e12, 16.2e12, 65e12),
-    "sm_80": Gpu("A100 SXM 40 GB", 108, 1.555e12, 19.5e12, 78e12, 312e12),
-    "sm_86": Gpu("GeForce RTX 3090", 82, 0.936e12, 35.6e12, 35.6e12, 71e12),
-    "sm_89": Gpu("GeForce RTX 4090", 128, 1.008e12, 82.6e12, 82.6e12, 165.2e12),
-    "sm_90": Gpu("H100 SXM", 132, 3.35e12, 66.9e12, 133.8e12, 989e12),
+    "sm_75": Gpu("T4", PROCESSORS["75"], 0.32e12, 8.1e12, 16.2e12, 65e12),
+    "sm_80": Gpu("A100 SXM 40 GB", PROCESSORS["80"], 1.555e12, 19.5e12, 78e12, 312e12),
+    "sm_86": Gpu("GeForce RTX 3090", PROCESSORS["86"], 0.936e12, 35.6e12, 35.6e12, 71e12),
+    "sm_89": Gpu("GeForce RTX 4090", PROCESSORS["89"], 1.008e12, 82.6e12, 82.6e12, 165.2e12),
+    "sm_90": Gpu("H100 SXM", PROCESSORS["90"], 3.35e12, 66.9e12, 133.8e12, 989e12),
 }
 
 

@@ -241,6 +241,8 @@ class Device:
             del found["max_shared_memory_per_block"]
             if limits.max_shared_memory_opt_in:
                 found["max_shared_memory_per_block"] = limits.max_shared_memory_opt_in
+            if limits.multi_processor_count:
+                found["multi_processor_count"] = limits.multi_processor_count
             arch = "sm_" + limits.compute_version.replace(".", "")
             return {**found, "arch": _VARIANTS.get(arch, arch)}
         found.update(fp16=limits.has_fp16, subgroups=limits.has_subgroups)

@@ -150,6 +150,12 @@ KINDS: dict[str, TargetKind] = {
             2,
             ("cuda", "gpu"),
             Attribute("arch", str, "compute capability", "sm_75", form=_ARCH, example="sm_90"),
+            Attribute(
+                "multi_processor_count",
+                int,
+                "multiprocessors to plan for (default: those of a device of the architecture)",
+                least=1,
+            ),
             *_gpu(1024, 32, 49152),
         ),
         _kind(
@@ -208,16 +214,21 @@ _OPT_IN = {
     **dict.fromkeys(("120", "121"), 99 << 10),
 }
 
+PROCESSORS = {"75": 40, "80": 108, "86": 82, "89": 128, "90": 132}
+"""Multiprocessors by compute capability, of the devices that `report.roofline` names."""
+
 
 def complete(kind: TargetKind, given: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes given, with what the preset of the device and the kind have for the others.
     Of the two limits of a block's threads, one that is given alone holds for both."""
     known = {a.name: a.default for a in kind.attributes.values() if a.default is not None}
-    arch = given.get("arch") if kind.name == "cuda" else None
-    if arch is not None:
-        number = "".join(c for c in str(arch) if c.isdigit())
-        shared = "max_shared_memory_per_block"
-        known[shared] = _OPT_IN.get(number, known[shared])
+    if kind.name == "cuda":
+        number = "".join(c for c in str(given.get("arch", known["arch"])) if c.isdigit())
+        older = [n for n in PROCESSORS if number and int(n) <= int(number)]
+        known["multi_processor_count"] = PROCESSORS[max(older, key=int, default=min(PROCESSORS))]
+        if "arch" in given:
+            shared = "max_shared_memory_per_block"
+            known[shared] = _OPT_IN.get(number, known[shared])
     known.update(PRESETS.get((kind.name, str(given.get("device", ""))), {}))
     limits = [given[name] for name in _SAME if name in given]
     if len(limits) == 1:

@@ -1,7 +1,8 @@
-"""The tensor intrinsic of Hopper's warp groups: a whole tile of a product, from arrays on the
-device to sums in shared memory, by wgmma and TMA (sm_90a).
+"""The tensor intrinsics of Hopper's warp groups: a whole tile of a product, from arrays on the
+device to sums in registers, by wgmma and TMA (sm_90a), and some of its columns from there to shared
+memory.
 
-It is one opaque piece for the whole reduction: its stages of shared memory turn with barriers that
+The product is one opaque piece for the whole reduction: its stages of shared memory turn with barriers that
 count bytes, which no passes know how to place, so it brings its own barriers and `sync_threads`
 leaves it alone. One thread starts the copies of a step; each warp group of 128 threads multiplies
 64 rows of the tile, a step while the next ones are on their way. A stage is filled again when all
@@ -11,6 +12,9 @@ other; else it is one of those that multiply, and all meet after each step.
 
 Operands are read by tensor maps, which give zeros beyond the edges of the arrays: the tile may
 reach over them, and a reduction need not divide.
+
+Sums are an array in scope "local" of the tile's shape, of which a thread uses as many elements as
+it has sums, from the start; lowering cuts off the rest (trim_fragments).
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from ...loopir.buffer import Buffer, decl_buffer
 from ...loopir.calls import storage_sync
 from ...loopir.construct import cast
 from ...loopir.expr import And, Call, FloorDiv, FloorMod, Var, const
-from ...loopir.stmt import Allocate, AttrStmt, Evaluate, For, ForKind, IfThenElse, Stmt, seq, vstore
+from ...loopir.stmt import Allocate, AttrStmt, Evaluate, For, ForKind, IfThenElse, Stmt, seq
 from ...tensor.axes import reduce_axis, thread_axis
 from ...tensor.compute import compute, placeholder
 from ...tensor.intrin import decl_tensor_intrin
@@ -35,22 +39,26 @@ GROUP = 128  # threads
 GROUP_ROWS = 64
 SPAN = 128  # bytes of a row of a tile in shared memory, and of its swizzle
 ATOM = 8 * SPAN  # after which the swizzle begins anew
-_DEPTH = 16  # steps of the reduction in an instruction
+_DEPTH = 32  # bytes of the reduction in an instruction
 _COPIED = 256  # rows that a copy takes at most
 _UNUSED = 16  # a descriptor's leading byte offset where the layout has none
-_TYPES = {"float16": "fp16", "bfloat16": "bf16"}
+_MOST_COLUMNS = 256
+_TYPES = {"float16": "fp16", "bfloat16": "bf16", "int8": "int8"}
+SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
+"""The types of sums by those of operands."""
 
 
 @dataclass(frozen=True)
 class WarpGroupTile:
-    """A tile of `rows` x `columns` of a product of arrays of `dtype`, sums in float32.
+    """A tile of `rows` x `columns` of a product of arrays of `dtype`, sums as `SUMS` has them.
 
     `extents`: rows, columns and steps of the whole product, which arrays have. `along`: of each
     operand, whether the reduction runs along its rows in memory (A[i, k], B[j, k]), or not
     (A[k, i], B[k, j]). `stages`: steps that have room in shared memory at once. `specialized`: see
     the head. `batch`: how many matrices the array of each operand has, of which one is read (its
-    first dimension); none: the array is a matrix, as is that of the product. Raises ScheduleError
-    where a warp group has no such tile.
+    first dimension); none: the array is a matrix, as is that of the product. `length`: steps of the
+    part of the reduction that is the tile's, where it is cut in parts; the last one reaches over
+    its end. Raises ScheduleError where a warp group has no such tile.
     """
 
     dtype: str
@@ -61,6 +69,7 @@ class WarpGroupTile:
     stages: int = 4
     specialized: bool = True
     batch: tuple[int, int] | None = None
+    length: int | None = None
 
     def __post_init__(self) -> None:
         wrong = self._wrong()
@@ -73,10 +82,14 @@ class WarpGroupTile:
         if self.rows % GROUP_ROWS or not 0 < self.rows <= _COPIED:
             return f"a tile has 64, 128, 192 or 256 rows, not {self.rows}"
         most = 8 if self.along[1] else SPAN // self.nbytes
-        if self.columns % most or not 0 < self.columns <= 256:
+        if self.columns % most or not 0 < self.columns <= _MOST_COLUMNS:
             return f"columns are a multiple of {most}, up to 256, not {self.columns}"
+        if self.nbytes == 1 and not all(self.along):
+            return f"operands of {self.dtype} are A[i, k] and B[j, k]"
         if self.stages < 2:
             return "there are two stages or more"
+        if self.length is not None and self.length % self.step:
+            return f"a part of the reduction is a multiple of {self.step}, not {self.length}"
         m, n, k = self.extents
         for name, row in (("A", k if self.along[0] else m), ("B", k if self.along[1] else n)):
             if row * self.nbytes % 16:
@@ -94,6 +107,16 @@ class WarpGroupTile:
         return SPAN // self.nbytes
 
     @property
+    def depth(self) -> int:
+        """Steps of the reduction in an instruction."""
+        return _DEPTH // self.nbytes
+
+    @property
+    def parts(self) -> int:
+        """Into how many parts the reduction is cut."""
+        return 1 if self.length is None else -(-self.extents[2] // self.length)
+
+    @property
     def threads(self) -> int:
         """Those that multiply."""
         return self.rows // GROUP_ROWS * GROUP
@@ -108,9 +131,10 @@ class WarpGroupTile:
 
 
 def wgmma_tile(tile: WarpGroupTile) -> Any:
-    """The intrinsic; its output is a tile in shared memory. The block has
+    """The intrinsic of the product; its output is a tile in registers. The block has
     `tile.block_threads` threads along threadIdx.x. See the PTX ISA, wgmma."""
-    m, n, k = tile.rows, tile.columns, tile.extents[2]
+    m, n, k = tile.rows, tile.columns, tile.length or tile.extents[2]
+    sums = SUMS[tile.dtype]
     one = () if tile.batch is None else (1,)
     size_a = (*one, m, k) if tile.along[0] else (*one, k, m)
     size_b = (*one, n, k) if tile.along[1] else (*one, k, n)
@@ -121,19 +145,50 @@ def wgmma_tile(tile: WarpGroupTile) -> Any:
         *lead, i, j = at
         x: Any = a[(*lead, i, axis)] if tile.along[0] else a[(*lead, axis, i)]
         y: Any = b[(*lead, j, axis)] if tile.along[1] else b[(*lead, axis, j)]
-        return reduce_sum(x.astype("float32") * y.astype("float32"), axis=axis)
+        return reduce_sum(x.astype(sums) * y.astype(sums), axis=axis)
 
     c = compute((*one, m, n), product, name="product")
     binds = {
         a: _declare(size_a, tile.dtype, "global"),
         b: _declare(size_b, tile.dtype, "global"),
-        c: _declare((*one, m, n), "float32", "shared"),
+        c: _declare((*one, m, n), sums, "local"),
     }
 
     def body(ins: Any, outs: Any) -> Stmt:
         return _Body(tile, ins[0], ins[1], outs[0]).whole()
 
     return decl_tensor_intrin(c.op, body, "wgmma_tile", binds, clips=True)
+
+
+def wgmma_store(tile: WarpGroupTile, columns: int) -> Any:
+    """The intrinsic that stores so many columns of a tile in registers, a multiple of 8, to shared
+    memory, in pairs. See the PTX ISA, wgmma, "Register Fragments"."""
+    sums = SUMS[tile.dtype]
+    one = () if tile.batch is None else (1,)
+    shape = (*one, tile.rows, columns)
+    x = placeholder(shape, sums, "x")
+    y = compute(shape, lambda *at: x[at], name="columns")
+    axis = thread_axis((0, tile.block_threads), "threadIdx.x")
+    t: Any = axis.var
+    row = FloorDiv(t, const(32)) * 16 + FloorDiv(FloorMod(t, const(32)), const(4))
+    column = FloorMod(t, const(4)) * 2
+    lead = [0] * len(one)
+
+    def body(ins: Any, outs: Any) -> Stmt:
+        registers, memory = ins[0], outs[0]
+        first: Any = registers.elem_offset  # the number of the first column
+        made: list[Stmt] = []
+        for pair in range(columns // 4):
+            place = FloorDiv(first, const(2)) - first + 2 * pair
+            value = registers.vload([*lead, 0, place], f"{sums}x2")
+            made.append(
+                memory.vstore([*lead, row + pair % 2 * 8, column + pair // 2 * 8], value)
+            )
+        store = IfThenElse(t < tile.threads, seq(made))
+        return AttrStmt(axis, "thread_extent", const(tile.block_threads), store)
+
+    binds = {x: _declare(shape, sums, "local"), y: _declare(shape, sums, "shared")}
+    return decl_tensor_intrin(y.op, body, "wgmma_store", binds)
 
 
 def _declare(shape: tuple[int, ...], dtype: str, scope: str) -> Buffer:
@@ -156,7 +211,8 @@ class _Operand:
         for step in far:
             matrices = [(tile.batch or (1, 1))[side]]
             self.matrix, offset = [FloorDiv(offset, step)], FloorMod(offset, step)
-        self.start: Any = FloorDiv(offset, row) if self.along else FloorMod(offset, row)
+        first, second = FloorDiv(offset, row), FloorMod(offset, row)
+        self.start, self.begin = (first, second) if self.along else (second, first)
         dims = (inner, outer) if self.along else (outer, inner)
         self.box = (tile.step, self.lines if self.along else tile.step)
         whole = (const(0, tile.dtype), array.data, 0, 1, 1)
@@ -178,6 +234,8 @@ class _Operand:
     def copies(self, step: Any, stage: Any) -> list[Stmt]:
         """What brings a step of the reduction to a stage."""
         step_k = step * self.tile.step
+        if self.tile.parts > 1:
+            step_k = self.begin + step_k
         made: list[Stmt] = []
         each = self.box[0] * self.box[1]
         for n in range(self.size // each):
@@ -194,10 +252,10 @@ class _Operand:
         step."""
         row = self.tile.step  # elements of a row in shared memory
         if self.along:  # rows of eight lines follow each other, a line is its part of a row
-            at = stage * self.size + first * row + depth * _DEPTH
+            at = stage * self.size + first * row + depth * self.tile.depth
             return H.ptx_wgmma_descriptor(self.pointer(at, 1, 1), _UNUSED, ATOM, SPAN)
         # a box is 64 lines wide, its rows are steps of the reduction
-        at = stage * self.size + first * row + depth * _DEPTH * row
+        at = stage * self.size + first * row + depth * self.tile.depth * row
         return H.ptx_wgmma_descriptor(self.pointer(at, 1, 1), row * SPAN, ATOM, SPAN)
 
 
@@ -209,13 +267,12 @@ class _Body:
         self.sides = (_Operand(tile, a, 0), _Operand(tile, b, 1))
         self.axis = thread_axis((0, tile.block_threads), "threadIdx.x")
         self.thread: Any = self.axis.var
-        self.steps = -(-tile.extents[2] // tile.step)
-        self.sums = decl_buffer((tile.columns // 2,), "float32", "sums", scope="local")
+        self.steps = -(-(tile.length or tile.extents[2]) // tile.step)
 
     def whole(self) -> Stmt:
         body = self.side_by_side() if self.tile.specialized else self.in_step()
-        for b in (self.sums, *(x.stages for x in self.sides)):
-            body = Allocate(b, body)
+        for x in self.sides:
+            body = Allocate(x.stages, body)
         return AttrStmt(self.axis, "thread_extent", const(self.tile.block_threads), body)
 
     def barriers(self, counts: list[int]) -> list[Stmt]:
@@ -231,9 +288,8 @@ class _Body:
         first = self.thread.equal(0)
         return IfThenElse(first if condition is None else And(first, condition), body)
 
-    def sums_there(self) -> list[Stmt]:
-        last = H.ptx_wgmma_wait_group(0, self.sums.data, self.tile.columns // 2)
-        return [Evaluate(last), *self.store()]
+    def wait_for_sums(self) -> Stmt:
+        return Evaluate(H.ptx_wgmma_wait_group(0, self.out.data, self.tile.columns // 2))
 
     # -- all threads in step
 
@@ -252,7 +308,7 @@ class _Body:
             *self.barriers([1] * stages),
             self.one_thread(seq([self.load(const(n), const(n)) for n in range(ahead)])),
             For(k, 0, self.steps, ForKind.SERIAL, step),
-            *self.sums_there(),
+            self.wait_for_sums(),
         )
 
     # -- a warp group that copies beside those that multiply
@@ -261,21 +317,22 @@ class _Body:
         """Barriers 0, 1, ... say that a stage is full, those behind them that it is free, at which
         each warp arrives: it knows of its own part of a product only."""
         stages, threads = self.tile.stages, self.tile.threads
+        again = self.steps > stages  # whether stages are filled more than once
         k, ahead = Var("k", "int32"), Var("k_copied", "int32")
         stage, turn = self.place(ahead)
-        copy = seq(
-            Evaluate(H.ptx_wait_barrier(stage + stages, 1 - turn)),  # the first turn is free
-            self.load(ahead, stage),
-        )
+        copy, step = self.load(ahead, stage), self.multiply(k, again)
+        if again:
+            wait = Evaluate(H.ptx_wait_barrier(stage + stages, 1 - turn))  # the first turn is free
+            copy = seq(wait, copy)
+            before = FloorMod(k + (stages - 1), const(stages)) + stages
+            one_a_warp = And(FloorMod(self.thread, const(32)).equal(0), k > 0)
+            step = seq(step, IfThenElse(one_a_warp, Evaluate(H.ptx_arrive_barrier(before))))
         copies = For(ahead, 0, self.steps, ForKind.SERIAL, copy)
-        before = FloorMod(k + (stages - 1), const(stages)) + stages
-        one_a_warp = And(FloorMod(self.thread, const(32)).equal(0), k > 0)
-        step = seq(self.multiply(k), IfThenElse(one_a_warp, Evaluate(H.ptx_arrive_barrier(before))))
-        multiply = seq(For(k, 0, self.steps, ForKind.SERIAL, step), *self.sums_there())
+        multiply = seq(For(k, 0, self.steps, ForKind.SERIAL, step), self.wait_for_sums())
         copying = IfThenElse(self.thread.equal(threads), copies)
         sides = IfThenElse(self.thread >= threads, copying, multiply)
         return seq(
-            *self.barriers([1] * stages + [threads // 32] * stages),
+            *self.barriers([1] * stages + [threads // 32] * stages * again),
             AttrStmt(const(0), "warp_specialized", const(1), sides),
         )
 
@@ -291,15 +348,16 @@ class _Body:
         expect = H.ptx_arrive_barrier_expect_tx(stage, self.tile.stage_bytes)
         return seq(Evaluate(expect), *(c for x in self.sides for c in x.copies(step, stage)))
 
-    def multiply(self, k: Any) -> Stmt:
-        """One step: wait for it, multiply, and wait for the step before."""
+    def multiply(self, k: Any, again: bool = True) -> Stmt:
+        """One step: wait for it, multiply, and wait for the step before, whose stage may be filled
+        `again` then."""
         stage, turn = self.place(k)
         return seq(
             Evaluate(H.ptx_wait_barrier(stage, turn)),
             Evaluate(H.ptx_wgmma_fence()),
-            *(self.product(k, stage, n) for n in range(self.tile.step // _DEPTH)),
+            *(self.product(k, stage, n) for n in range(self.tile.step // self.tile.depth)),
             Evaluate(H.ptx_wgmma_commit_group()),
-            Evaluate(H.ptx_wgmma_wait_group(1)),
+            *([Evaluate(H.ptx_wgmma_wait_group(1))] if again else []),
         )
 
     def product(self, k: Any, stage: Any, depth: int) -> Stmt:
@@ -308,21 +366,8 @@ class _Body:
         add = const(1) if depth else cast("int32", k > 0)
         return Evaluate(
             H.ptx_wgmma(
-                "float32", f"m64n{self.tile.columns}k16", _TYPES[self.tile.dtype], self.sums.data,
-                0, a.descriptor(stage, group, depth), b.descriptor(stage, const(0), depth), add,
-                not a.along, not b.along,
+                SUMS[self.tile.dtype], f"m64n{self.tile.columns}k{self.tile.depth}",
+                _TYPES[self.tile.dtype], self.out.data, 0, a.descriptor(stage, group, depth),
+                b.descriptor(stage, const(0), depth), add, not a.along, not b.along,
             )
         )  # fmt: skip
-
-    def store(self) -> list[Stmt]:
-        """The sums to the tile in shared memory, in pairs: PTX ISA, "Register Fragments"."""
-        t = self.thread
-        row = FloorDiv(t, const(32)) * 16 + FloorDiv(FloorMod(t, const(32)), const(4))
-        column = FloorMod(t, const(4)) * 2
-        made: list[Stmt] = []
-        for pair in range(self.tile.columns // 4):
-            value = self.sums.vload([2 * pair], "float32x2")
-            place: list[Any] = [row + pair % 2 * 8, column + pair // 2 * 8]
-            place = [0] * (len(self.out.shape) - 2) + place
-            made.append(vstore(self.out, place, value))
-        return made

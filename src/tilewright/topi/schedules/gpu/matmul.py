@@ -93,7 +93,7 @@ def schedule_sides(
     registers."""
     tile = tile_for(product, sides, machine)
     if tile is not None:
-        schedule_on_warp_groups(s, product, out, tile)
+        schedule_on_warp_groups(s, product, out, tile, machine)
         return
     is_laid = _is_laid(product, sides)
     if machine.warp == WARP and _on_cores(product, sides, is_laid, machine):
