@@ -78,7 +78,7 @@ class WarpGroupTile:
 
     def _wrong(self) -> str:
         if self.dtype not in _TYPES:
-            return f"operands are of {' or '.join(_TYPES)}, not {self.dtype}"
+            return f"operands are of {', '.join(_TYPES)}, not {self.dtype}"
         if self.rows % GROUP_ROWS or not 0 < self.rows <= _COPIED:
             return f"a tile has 64, 128, 192 or 256 rows, not {self.rows}"
         most = 8 if self.along[1] else SPAN // self.nbytes
@@ -100,6 +100,11 @@ class WarpGroupTile:
     def nbytes(self) -> int:
         """Bytes of an element."""
         return parse(self.dtype).nbytes
+
+    @property
+    def held(self) -> int:
+        """Rows that the product has of a tile."""
+        return min(self.rows, self.extents[0])
 
     @property
     def step(self) -> int:
@@ -133,7 +138,7 @@ class WarpGroupTile:
 def wgmma_tile(tile: WarpGroupTile) -> Any:
     """The intrinsic of the product; its output is a tile in registers. The block has
     `tile.block_threads` threads along threadIdx.x. See the PTX ISA, wgmma."""
-    m, n, k = tile.rows, tile.columns, tile.length or tile.extents[2]
+    m, n, k = tile.held, tile.columns, tile.length or tile.extents[2]
     sums = SUMS[tile.dtype]
     one = () if tile.batch is None else (1,)
     size_a = (*one, m, k) if tile.along[0] else (*one, k, m)
@@ -165,7 +170,7 @@ def wgmma_store(tile: WarpGroupTile, columns: int) -> Any:
     memory, in pairs. See the PTX ISA, wgmma, "Register Fragments"."""
     sums = SUMS[tile.dtype]
     one = () if tile.batch is None else (1,)
-    shape = (*one, tile.rows, columns)
+    shape = (*one, tile.held, columns)
     x = placeholder(shape, sums, "x")
     y = compute(shape, lambda *at: x[at], name="columns")
     axis = thread_axis((0, tile.block_threads), "threadIdx.x")
@@ -177,14 +182,16 @@ def wgmma_store(tile: WarpGroupTile, columns: int) -> Any:
     def body(ins: Any, outs: Any) -> Stmt:
         registers, memory = ins[0], outs[0]
         first: Any = registers.elem_offset  # the number of the first column
-        made: list[Stmt] = []
-        for pair in range(columns // 4):
-            place = FloorDiv(first, const(2)) - first + 2 * pair
-            value = registers.vload([*lead, 0, place], f"{sums}x2")
-            made.append(
-                memory.vstore([*lead, row + pair % 2 * 8, column + pair // 2 * 8], value)
-            )
-        store = IfThenElse(t < tile.threads, seq(made))
+        halves: list[Stmt] = []
+        for below in (0, 8):
+            made: list[Stmt] = []
+            for n in range(0, columns, 8):
+                place = FloorDiv(first, const(2)) - first + (n // 2 + below // 4)
+                value = registers.vload([*lead, 0, place], f"{sums}x2")
+                made.append(memory.vstore([*lead, row + below, column + n], value))
+            is_there = row + below < tile.held
+            halves.append(seq(made) if tile.held == tile.rows else IfThenElse(is_there, seq(made)))
+        store = IfThenElse(t < tile.threads, seq(halves))
         return AttrStmt(axis, "thread_extent", const(tile.block_threads), store)
 
     binds = {x: _declare(shape, sums, "local"), y: _declare(shape, sums, "shared")}

@@ -63,12 +63,13 @@ class Work:
         return sorted({-(-self.steps // -(-self.steps // p)) for p in _PARTS if p <= most})
 
     def plans(self, machine: GpuMachine, widths: int) -> list[GroupPlan]:
-        """The best plan of each tile that the product fills, whose columns are a multiple of
-        `widths`; the best first."""
+        """The best plan of each tile that the product fills, but for rows of the smallest, whose
+        columns are a multiple of `widths`; the best first."""
         most = (machine.warp_groups // GROUP - 1) * GROUP_ROWS
         found = []
         for r, c in product(_ROWS, _COLUMNS):
-            if r * c > _MOST or r > min(self.rows, most) or c > self.columns or c % widths:
+            fits = r <= min(max(self.rows, GROUP_ROWS), most) and c <= self.columns
+            if r * c > _MOST or not fits or c % widths:
                 continue
             each = [self.plan(r, c, p, machine) for p in self.parts]
             found.append(min(each, key=lambda x: x.clocks))
@@ -85,7 +86,7 @@ class Work:
         step = max(
             rows * columns / _TENSOR,
             groups * (GROUP_ROWS + columns) * SPAN / _SHARED,
-            (rows + columns) * SPAN / rate,
+            (min(rows, self.rows) + columns) * SPAN / rate,
         )
         each = -(-self.steps // parts) * step + rows * columns * _SUM / rate
         rounds = -(-busiest // _at_once(rows, columns, machine))

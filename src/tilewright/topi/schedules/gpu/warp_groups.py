@@ -16,6 +16,7 @@ from ....loopir.expr import const_int
 from ....loopir.iter import ProducerLoad
 from ....loopir.visit import walk
 from ....schedule.api import Schedule
+from ....schedule.state import GROUP_ROOT
 from ....tensor.op import PlaceholderOp
 from ....tensor.tensor import Tensor
 from ...tensor_intrin.wgmma import (
@@ -31,6 +32,7 @@ from ..machine import extent_of, nearby, whole_vectors
 from .group_plan import Work
 from .machine import MOST_STAGES, VECTOR_BYTES, GpuMachine, bind, bind_blocks
 from .operands import Operand, read_widened
+from .packing import kept_as_they_lie
 from .split_k import in_place
 
 _STRIPE = 32  # columns of a tile that are in shared memory at a time
@@ -39,11 +41,11 @@ _ROOM = 1 << 10  # bytes of a block's shared memory that barriers and the start 
 
 
 def tile_for(
-    product: Tensor, sides: tuple[Operand, Operand], machine: GpuMachine
+    s: Schedule, product: Tensor, sides: tuple[Operand, Operand], machine: GpuMachine
 ) -> WarpGroupTile | None:
     """The tile of a product that warp groups are for, None of others: of matrices, or of a batch of
-    them, of float16 or bfloat16 widened to float32, sizes known, arrays of which every row starts
-    at a multiple of 16 bytes, at least as large as the smallest tile."""
+    them, of types and sums that `SUMS` has, sizes known, that lie in memory, at least as large as
+    the smallest tile."""
     kinds = {x.tensor.dtype for x in sides}
     if (
         machine.warp_groups < 2 * GROUP
@@ -55,23 +57,20 @@ def tile_for(
         return None
     if not read_widened(product.op, sides):
         return None
-    sizes = [const_int(n) for x in sides for n in x.tensor.shape]
-    if None in sizes or any(len(x.tensor.shape) != len(product.shape) for x in sides):
+    shapes = [[const_int(n) or 0 for n in x.tensor.shape] for x in sides]
+    if any(0 in shape or len(shape) != len(product.shape) for shape in shapes):
         return None
     batch = None
     if len(product.shape) == 3:
-        first, second = (const_int(x.tensor.shape[0]) or 0 for x in sides)
-        batch = (first, second)
-        if not all(_one_each(product.op, x) for x in sides) or 0 in batch:
+        batch = (shapes[0][0], shapes[1][0])
+        if not all(_one_each(product.op, x) for x in sides):
             return None
-    if not all(x.lanes * parse(dtype).nbytes == VECTOR_BYTES for x in sides):
-        return None
-    if not all(isinstance(x.tensor.op, PlaceholderOp) for x in sides):
-        return None
-    along = (sides[0].along, sides[1].along)
-    if parse(dtype).nbytes == 1 and not all(along):
+    if not all(_is_array(s, x.tensor) for x in sides):
         return None
     m, n, k = (extent_of(a) for a in (*product.op.axis[-2:], *product.op.reduce_axis))
+    first, second = (x.along or not y for x, y in zip(sides, kept_as_they_lie(sides, k)))
+    along = (first, second)
+    k += -k % sides[0].widest
     if k < 1:
         return None
     whole = WarpGroupTile(dtype, GROUP_ROWS, SPAN, (m, n, k), along, 2, True, batch)
@@ -99,6 +98,11 @@ def _room(tile: WarpGroupTile, machine: GpuMachine) -> int:
     return machine.shared_bytes - _ROOM - sums
 
 
+def _is_array(s: Schedule, t: Tensor) -> bool:
+    """Whether a tensor lies in the device's memory before the product begins."""
+    return isinstance(t.op, PlaceholderOp) or s[t].attach_spec().attach_type == GROUP_ROOT
+
+
 def _one_each(op: Any, side: Operand) -> bool:
     """Whether an operand's first index counts the batch as the product's does, or is 0."""
     loads = [e for e in walk(op.body[0]) if type(e) is ProducerLoad and e.producer is side.tensor]
@@ -110,7 +114,8 @@ def _one_each(op: Any, side: Operand) -> bool:
 def schedule_on_warp_groups(
     s: Schedule, product: Tensor, out: Tensor, tile: WarpGroupTile, machine: GpuMachine
 ) -> None:
-    """A product by tiles (`tile_for`), and the element-wise stage that ends its group."""
+    """A product by tiles (`tile_for`), of operands that `lay_along` has laid, and the element-wise
+    stage that ends its group."""
     if tile.length is not None:
         product = out = in_place(s, product, out, tile.parts, tile.length, machine)
     if product.op is out.op:
@@ -123,7 +128,7 @@ def schedule_on_warp_groups(
     *batch, i, j = stage.op.axis
     wide = min(_STRIPE, tile.columns)
     lanes = whole_vectors(extent_of(j), VECTOR_BYTES // parse(stage.op.output_dtype(0)).nbytes)
-    by, y = stage.split(i, factor=tile.rows)
+    by, y = stage.split(i, factor=tile.held)
     bx, x = stage.split(j, factor=tile.columns)
     stripe, x = stage.split(x, factor=wide)
     stage.reorder(*batch, by, bx, stripe, y, x)
