@@ -223,7 +223,7 @@ def _wgmma(code: Any, e: E.Call) -> Fn:
     nbytes = parse(dtype).nbytes if dtype in _TYPES.values() else 0
     steps = _DEPTH // nbytes if nbytes else 0
     found = re.fullmatch(rf"m64n(\d+)k{steps}", str(getattr(e.args[0], "value", "")))
-    if found is None or nbytes == 1 and (flip_a or flip_b):
+    if found is None or (nbytes == 1 and (flip_a or flip_b)):
         raise TilewrightError(f"simt does not know ptx_wgmma of {e.args[0]} on {e.args[1]}")
     columns = int(found[1])
     sums = _Sums(code, e.args[2], e.args[3], columns, e.dtype)

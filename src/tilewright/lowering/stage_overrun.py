@@ -136,7 +136,9 @@ class Overrun:
     def _reads_tiles(self, stage: StageState) -> bool:
         """Whether a stage whose elements an intrinsic makes, so that it has no zeros to put, reads
         tiles alone, which have them, or takes zeros beyond edges."""
-        if _clips(stage) or all(stage.attr(leaf).tensor_intrin is None for leaf in stage.leaf_iter_vars):
+        if _clips(stage) or all(
+            stage.attr(leaf).tensor_intrin is None for leaf in stage.leaf_iter_vars
+        ):
             return True
         return all(self._is_tile(self.stage_of[t.op]) for t in stage.op.input_tensors)
 

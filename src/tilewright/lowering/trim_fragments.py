@@ -22,9 +22,10 @@ def trim_fragments(func: S.PrimFunc) -> S.PrimFunc:
     """Cut arrays that `ptx_mma`, `ptx_ldmatrix` and `ptx_wgmma` work on down to the elements that
     are used.
 
-    A stage in scope "local" that holds tiles for mma has as many elements as the tiles of a warp; a
-    thread holds a part of each, at the start of the array (topi.tensor_intrin.mma and wgmma). Compilers keep
-    large arrays out of registers. Arrays used at places that are no constants stay as they are.
+    A stage in scope "local" that holds tiles for mma has as many elements as the tiles of a warp,
+    or of a warp group; a thread holds a part of each, at the start of the array (topi.tensor_intrin,
+    mma and wgmma). Compilers keep large arrays out of registers. Arrays used at places that are no
+    constants stay as they are.
 
     Stands after unrolling.
     """
@@ -62,7 +63,7 @@ class _Survey:
             each = 4 // parse(e.dtype).nbytes  # elements of a register
             return [*self._part(e, 3, each * (const_int(e.args[1]) or 4)), *e.args[5:]]
         if e.op.name == _WAIT:  # (groups under way [, accumulator, how many of it])
-            if len(e.args) > 2:
+            if len(e.args) > 2 and isinstance(e.args[1], E.Var):
                 self._use(e.args[1], const_int(e.args[2]) or 0)
             return []
         found = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", str(getattr(e.args[0], "value", "")))

@@ -2,11 +2,11 @@
 device to sums in registers, by wgmma and TMA (sm_90a), and some of its columns from there to shared
 memory.
 
-The product is one opaque piece for the whole reduction: its stages of shared memory turn with barriers that
-count bytes, which no passes know how to place, so it brings its own barriers and `sync_threads`
-leaves it alone. One thread starts the copies of a step; each warp group of 128 threads multiplies
-64 rows of the tile, a step while the next ones are on their way. A stage is filled again when all
-warps have waited for the products that read it. `specialized`: the thread that copies is one of a
+The product is one opaque piece for the whole reduction: its stages of shared memory turn with
+barriers that count bytes, which no passes know how to place, so it brings its own barriers and
+`sync_threads` leaves it alone. One thread starts the copies of a step; each warp group of 128
+threads multiplies 64 rows of the tile, a step while the next ones are on their way. A stage is
+filled again when all warps have waited for the products that read it. `specialized`: the thread that copies is one of a
 warp group of its own, which waits for the others at barriers too, so that these never wait for each
 other; else it is one of those that multiply, and all meet after each step.
 
@@ -19,8 +19,9 @@ it has sums, from the start; lowering cuts off the rest (trim_fragments).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...base.dtype import parse
 from ...base.errors import ScheduleError
@@ -29,7 +30,18 @@ from ...loopir.buffer import Buffer, decl_buffer
 from ...loopir.calls import storage_sync
 from ...loopir.construct import cast
 from ...loopir.expr import And, Call, FloorDiv, FloorMod, Var, const
-from ...loopir.stmt import Allocate, AttrStmt, Evaluate, For, ForKind, IfThenElse, Stmt, seq
+from ...loopir.stmt import (
+    UNROLL_BY,
+    Allocate,
+    AttrStmt,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+    seq,
+)
 from ...tensor.axes import reduce_axis, thread_axis
 from ...tensor.compute import compute, placeholder
 from ...tensor.intrin import decl_tensor_intrin
@@ -41,6 +53,7 @@ SPAN = 128  # bytes of a row of a tile in shared memory, and of its swizzle
 ATOM = 8 * SPAN  # after which the swizzle begins anew
 _DEPTH = 32  # bytes of the reduction in an instruction
 _COPIED = 256  # rows that a copy takes at most
+_UNIT = 16  # bytes that addresses of a descriptor count
 _UNUSED = 16  # a descriptor's leading byte offset where the layout has none
 _MOST_COLUMNS = 256
 _TYPES = {"float16": "fp16", "bfloat16": "bf16", "int8": "int8"}
@@ -218,8 +231,8 @@ class _Operand:
         for step in far:
             matrices = [(tile.batch or (1, 1))[side]]
             self.matrix, offset = [FloorDiv(offset, step)], FloorMod(offset, step)
-        first, second = FloorDiv(offset, row), FloorMod(offset, row)
-        self.start, self.begin = (first, second) if self.along else (second, first)
+        places: tuple[Any, Any] = (FloorDiv(offset, row), FloorMod(offset, row))
+        self.start, self.begin = places if self.along else reversed(places)
         dims = (inner, outer) if self.along else (outer, inner)
         self.box = (tile.step, self.lines if self.along else tile.step)
         whole = (const(0, tile.dtype), array.data, 0, 1, 1)
@@ -254,16 +267,32 @@ class _Operand:
             made.append(Evaluate(copy))
         return made
 
-    def descriptor(self, stage: Any, first: Any, depth: int) -> Call:
-        """Of the part for one instruction: lines from `first` on, `depth` instructions into the
-        step."""
+    def descriptor(self, first: Any) -> Call:
+        """Of lines from `first` on, in the first stage."""
         row = self.tile.step  # elements of a row in shared memory
-        if self.along:  # rows of eight lines follow each other, a line is its part of a row
-            at = stage * self.size + first * row + depth * self.tile.depth
-            return H.ptx_wgmma_descriptor(self.pointer(at, 1, 1), _UNUSED, ATOM, SPAN)
-        # a box is 64 lines wide, its rows are steps of the reduction
-        at = stage * self.size + first * row + depth * self.tile.depth * row
-        return H.ptx_wgmma_descriptor(self.pointer(at, 1, 1), row * SPAN, ATOM, SPAN)
+        # a box is 64 lines wide where its rows are steps of the reduction
+        leading = _UNUSED if self.along else row * SPAN
+        return H.ptx_wgmma_descriptor(self.pointer(first * row, 1, 1), leading, ATOM, SPAN)
+
+    def moved(self, descriptor: Any, stage: Any, depth: int) -> Any:
+        """The descriptor of the part for one instruction, `depth` instructions into the step of a
+        stage: its address counts 16 bytes."""
+        rows = 1 if self.along else self.tile.step  # a row has part of a line, or steps are rows
+        at = self.tile.depth * depth * rows * self.tile.nbytes // _UNIT
+        more = stage * (self.size * self.tile.nbytes // _UNIT) + at
+        return descriptor + cast("uint64", more)
+
+
+class _Step(NamedTuple):
+    """A step of the reduction, its stage, and the parity of the turn that this has."""
+
+    k: Any
+    stage: Any
+    turn: Any
+
+    def before(self, stages: int) -> Any:
+        """The stage of the step before."""
+        return FloorMod(self.stage + (stages - 1), const(stages))
 
 
 class _Body:
@@ -275,6 +304,7 @@ class _Body:
         self.axis = thread_axis((0, tile.block_threads), "threadIdx.x")
         self.thread: Any = self.axis.var
         self.steps = -(-(tile.length or tile.extents[2]) // tile.step)
+        self.descriptors = (Var("a_tile", "uint64"), Var("b_tile", "uint64"))
 
     def whole(self) -> Stmt:
         body = self.side_by_side() if self.tile.specialized else self.in_step()
@@ -303,19 +333,19 @@ class _Body:
     def in_step(self) -> Stmt:
         stages = self.tile.stages
         ahead = min(stages - 1, self.steps)
-        k = Var("k", "int32")
-        later = k + (stages - 1)
-        refill = self.load(later, FloorMod(later, const(stages)))
-        step = seq(
-            self.multiply(k),
-            Evaluate(storage_sync("shared")),  # the stage of the step before is free
-            self.one_thread(refill, later < self.steps),
-        )
+
+        def step(at: _Step) -> Stmt:
+            later = at.k + (stages - 1)
+            return seq(
+                self.multiply(at),
+                Evaluate(storage_sync("shared")),  # the stage of the step before is free
+                self.one_thread(self.load(later, at.before(stages)), later < self.steps),
+            )
+
         return seq(
             *self.barriers([1] * stages),
             self.one_thread(seq([self.load(const(n), const(n)) for n in range(ahead)])),
-            For(k, 0, self.steps, ForKind.SERIAL, step),
-            self.wait_for_sums(),
+            self.products("k", step),
         )
 
     # -- a warp group that copies beside those that multiply
@@ -325,19 +355,20 @@ class _Body:
         each warp arrives: it knows of its own part of a product only."""
         stages, threads = self.tile.stages, self.tile.threads
         again = self.steps > stages  # whether stages are filled more than once
-        k, ahead = Var("k", "int32"), Var("k_copied", "int32")
-        stage, turn = self.place(ahead)
-        copy, step = self.load(ahead, stage), self.multiply(k, again)
-        if again:
-            wait = Evaluate(H.ptx_wait_barrier(stage + stages, 1 - turn))  # the first turn is free
-            copy = seq(wait, copy)
-            before = FloorMod(k + (stages - 1), const(stages)) + stages
-            one_a_warp = And(FloorMod(self.thread, const(32)).equal(0), k > 0)
-            step = seq(step, IfThenElse(one_a_warp, Evaluate(H.ptx_arrive_barrier(before))))
-        copies = For(ahead, 0, self.steps, ForKind.SERIAL, copy)
-        multiply = seq(For(k, 0, self.steps, ForKind.SERIAL, step), self.wait_for_sums())
-        copying = IfThenElse(self.thread.equal(threads), copies)
-        sides = IfThenElse(self.thread >= threads, copying, multiply)
+        one_a_warp = FloorMod(self.thread, const(32)).equal(0)
+
+        def copy(at: _Step) -> Stmt:
+            load = self.load(at.k, at.stage)
+            free = Evaluate(H.ptx_wait_barrier(at.stage + stages, 1 - at.turn))
+            return seq(free, load) if again else load  # the first turn is free
+
+        def step(at: _Step) -> Stmt:
+            arrive = Evaluate(H.ptx_arrive_barrier(at.before(stages) + stages))
+            free = IfThenElse(And(one_a_warp, at.k > 0), arrive)
+            return seq(self.multiply(at, again), *([free] if again else []))
+
+        copying = IfThenElse(self.thread.equal(threads), self.rounds("k_copied", copy))
+        sides = IfThenElse(self.thread >= threads, copying, self.products("k", step))
         return seq(
             *self.barriers([1] * stages + [threads // 32] * stages * again),
             AttrStmt(const(0), "warp_specialized", const(1), sides),
@@ -345,36 +376,51 @@ class _Body:
 
     # -- steps
 
-    def place(self, k: Any) -> tuple[Any, Any]:
-        """The stage of a step, and the parity of its turn."""
-        stages = const(self.tile.stages)
-        return FloorMod(k, stages), FloorMod(FloorDiv(k, stages), const(2))
+    def rounds(self, name: str, step: Callable[[_Step], Stmt]) -> Stmt:
+        """A loop over all steps, of which the device's compiler writes out as many as there are
+        stages: so the numbers of these are constants."""
+        stages = min(self.tile.stages, self.steps)
+        turn, stage = Var(f"{name}_turn", "int32"), Var(f"{name}_stage", "int32")
+        at = _Step(turn * stages + stage, stage, FloorMod(turn, const(2)))
+        body = step(at)
+        if self.steps % stages:
+            body = IfThenElse(at.k < self.steps, body)
+        once = For(stage, 0, stages, ForKind.UNROLLED, body)
+        marked = AttrStmt(stage, "pragma_unroll_explicit", const(0), once)
+        turns = -(-self.steps // stages)
+        return For(turn, 0, turns, ForKind.SERIAL, marked, annotations={UNROLL_BY: const(1)})
+
+    def products(self, name: str, step: Callable[[_Step], Stmt]) -> Stmt:
+        """All steps, and the wait for their sums."""
+        body = seq(self.rounds(name, step), self.wait_for_sums())
+        group = FloorDiv(self.thread, const(GROUP)) * GROUP_ROWS
+        for var, side, first in zip(self.descriptors, self.sides, (group, const(0))):
+            body = LetStmt(var, side.descriptor(first), body)
+        return body
 
     def load(self, step: Any, stage: Any) -> Stmt:
         """Start the copies of a step, by one thread."""
         expect = H.ptx_arrive_barrier_expect_tx(stage, self.tile.stage_bytes)
         return seq(Evaluate(expect), *(c for x in self.sides for c in x.copies(step, stage)))
 
-    def multiply(self, k: Any, again: bool = True) -> Stmt:
+    def multiply(self, at: _Step, again: bool = True) -> Stmt:
         """One step: wait for it, multiply, and wait for the step before, whose stage may be filled
         `again` then."""
-        stage, turn = self.place(k)
         return seq(
-            Evaluate(H.ptx_wait_barrier(stage, turn)),
+            Evaluate(H.ptx_wait_barrier(at.stage, at.turn)),
             Evaluate(H.ptx_wgmma_fence()),
-            *(self.product(k, stage, n) for n in range(self.tile.step // self.tile.depth)),
+            *(self.product(at, n) for n in range(self.tile.step // self.tile.depth)),
             Evaluate(H.ptx_wgmma_commit_group()),
             *([Evaluate(H.ptx_wgmma_wait_group(1))] if again else []),
         )
 
-    def product(self, k: Any, stage: Any, depth: int) -> Stmt:
-        a, b = self.sides
-        group = FloorDiv(self.thread, const(GROUP)) * GROUP_ROWS
-        add = const(1) if depth else cast("int32", k > 0)
+    def product(self, at: _Step, depth: int) -> Stmt:
+        a, b = (x.moved(d, at.stage, depth) for x, d in zip(self.sides, self.descriptors))
+        flips = [not x.along for x in self.sides]
+        add = const(1) if depth else cast("int32", at.k > 0)
         return Evaluate(
             H.ptx_wgmma(
                 SUMS[self.tile.dtype], f"m64n{self.tile.columns}k{self.tile.depth}",
-                _TYPES[self.tile.dtype], self.out.data, 0, a.descriptor(stage, group, depth),
-                b.descriptor(stage, const(0), depth), add, not a.along, not b.along,
+                _TYPES[self.tile.dtype], self.out.data, 0, a, b, add, *flips,
             )
         )  # fmt: skip

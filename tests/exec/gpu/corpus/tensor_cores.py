@@ -64,9 +64,7 @@ def warp_groups(
         c = topi.nn.matmul(a, b, None, SUMS[dtype], *flips)
         s = te.create_schedule(c.op)
         along = (not flips[0], flips[1])
-        tile = WarpGroupTile(
-            dtype, 64, columns, (m, n, k), along, 2, specialized, None, length
-        )
+        tile = WarpGroupTile(dtype, 64, columns, (m, n, k), along, 2, specialized, None, length)
         machine = GpuMachine.of(Target("cuda -arch=sm_90a"))
         schedule_on_warp_groups(s, c, c, tile, machine)
         return s, [a, b, c]
@@ -103,6 +101,6 @@ CASES = [
     ),
     warp_groups("wgmma_half", "float16", (False, True), True),
     warp_groups("wgmma_bfloat_in_step", "bfloat16", (True, False), False),
-    warp_groups("wgmma_half_parts", "float16", (False, True), True, 32, 192),
+    warp_groups("wgmma_half_parts", "float16", (False, True), True, 32, 256),
     warp_groups("wgmma_bytes", "int8", (False, True), True, 128),
 ]

@@ -47,10 +47,7 @@ def tile_for(
     them, of types and sums that `SUMS` has, sizes known, that lie in memory, at least as large as
     the smallest tile."""
     kinds = {x.tensor.dtype for x in sides}
-    if (
-        machine.warp_groups < 2 * GROUP
-        or len(product.shape) not in (2, 3)
-    ):
+    if machine.warp_groups < 2 * GROUP or len(product.shape) not in (2, 3):
         return None
     dtype = sides[0].tensor.dtype
     if len(kinds) != 1 or SUMS.get(dtype) != product.dtype:
