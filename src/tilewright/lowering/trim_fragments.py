@@ -23,9 +23,9 @@ def trim_fragments(func: S.PrimFunc) -> S.PrimFunc:
     are used.
 
     A stage in scope "local" that holds tiles for mma has as many elements as the tiles of a warp,
-    or of a warp group; a thread holds a part of each, at the start of the array (topi.tensor_intrin,
-    mma and wgmma). Compilers keep large arrays out of registers. Arrays used at places that are no
-    constants stay as they are.
+    or of a warp group; a thread holds a part of each, at the start of the array (mma and wgmma of
+    topi.tensor_intrin). Compilers keep large arrays out of registers. Arrays used at places that
+    are no constants stay as they are.
 
     Stands after unrolling.
     """

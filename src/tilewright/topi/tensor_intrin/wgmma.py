@@ -6,9 +6,10 @@ The product is one opaque piece for the whole reduction: its stages of shared me
 barriers that count bytes, which no passes know how to place, so it brings its own barriers and
 `sync_threads` leaves it alone. One thread starts the copies of a step; each warp group of 128
 threads multiplies 64 rows of the tile, a step while the next ones are on their way. A stage is
-filled again when all warps have waited for the products that read it. `specialized`: the thread that copies is one of a
-warp group of its own, which waits for the others at barriers too, so that these never wait for each
-other; else it is one of those that multiply, and all meet after each step.
+filled again when all warps have waited for the products that read it. `specialized`: the thread
+that copies is one of a warp group of its own, which waits for the others at barriers too, so that
+these never wait for each other; else it is one of those that multiply, and all meet after each
+step.
 
 Operands are read by tensor maps, which give zeros beyond the edges of the arrays: the tile may
 reach over them, and a reduction need not divide.

@@ -18,13 +18,14 @@ from itertools import product
 from math import inf
 
 from ...tensor_intrin.wgmma import GROUP, GROUP_ROWS, SPAN
-from .machine import GpuMachine
+from .machine import MOST_STAGES, GpuMachine
 
 _ROWS, _COLUMNS = (128, 256, 64), (256, 128, 64, 32)  # of the same clocks the first
 _MOST = 128 * 256  # sums of a tile: more threads, or more sums a thread, have no registers
 _TENSOR = 32  # sums of a tile that a clock adds a step of 128 bytes to
 _SHARED, _CACHE, _PORT = 128, 5120, 64  # bytes a clock
 _LATENCY = 1500  # from the start of a block to its first products, and its last sums to memory
+_FAR = 700  # clocks from the device's memory
 _LAUNCH = 3400  # from kernel to kernel: 2 us
 _BESIDE = 40  # registers of a thread beside its sums
 _SUM = 4  # bytes
@@ -74,6 +75,12 @@ class Work:
             each = [self.plan(r, c, p, machine) for p in self.parts]
             found.append(min(each, key=lambda x: x.clocks))
         return sorted(found, key=lambda x: x.clocks)
+
+    def stages(self, rows: int, columns: int, most: int) -> int:
+        """Steps to have under way, of `most`: one that is multiplied, and as many on their way as
+        the memory takes to bring one."""
+        step = (min(rows, self.rows) + columns) * SPAN
+        return min(most, max(MOST_STAGES, 1 + -(-_FAR * _PORT // step)))
 
     def plan(self, rows: int, columns: int, parts: int, machine: GpuMachine) -> GroupPlan:
         """The plan of a tile and so many parts, with its clocks."""

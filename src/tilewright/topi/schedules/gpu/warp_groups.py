@@ -30,11 +30,12 @@ from ...tensor_intrin.wgmma import (
 )
 from ..machine import extent_of, nearby, whole_vectors
 from .group_plan import Work
-from .machine import MOST_STAGES, VECTOR_BYTES, GpuMachine, bind, bind_blocks
+from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks
 from .operands import Operand, read_widened
 from .packing import kept_as_they_lie
 from .split_k import in_place
 
+_STAGES = (2, 3, 4, 6, 8)
 _STRIPE = 32  # columns of a tile that are in shared memory at a time
 _PAD = 8  # sums behind a row, so that rows lie in other banks
 _ROOM = 1 << 10  # bytes of a block's shared memory that barriers and the start of all may take
@@ -83,8 +84,9 @@ def tile_for(
     tile, best = tiles[machine.choose(name, "tile", tiles)]
     (parts,) = machine.choose(name, "parts", [(best,), *((p,) for p in work.parts)])
     steps = -(-work.steps // parts)
-    most = min(MOST_STAGES, _room(tile, machine) // tile.stage_bytes, max(steps, 2))
-    (stages,) = machine.choose(name, "stages", nearby(most, 2, 3, most=most))
+    most = min(_STAGES[-1], _room(tile, machine) // tile.stage_bytes, max(steps, 2))
+    best = work.stages(tile.rows, tile.columns, most)
+    (stages,) = machine.choose(name, "stages", nearby(best, *_STAGES, most=most))
     length = None if parts == 1 else steps * tile.step
     return replace(tile, stages=stages, length=length)
 
