@@ -11,12 +11,15 @@ schedule in simt against NumPy, and says of each criterion whether it holds:
     spills   no register is spilled, no array is in local memory (bytes of stack and of spills)
     wide     global accesses have 128 bits where rows of the large arrays start at multiples of 16
              bytes (percent of the instructions); loads of a kernel that reads nothing but small
-             operands whose rows start elsewhere do not count: no vector begins where those do
-    async    loops that fill shared memory do so by asynchronous copies (instructions)
+             operands whose rows start elsewhere do not count: no vector begins where those do;
+             copies of tiles (TMA, UTMALDG) are wide
+    async    loops that fill shared memory do so by asynchronous copies, of vectors (LDGSTS) or of
+             tiles (instructions)
     banks    at most 1.1 turns an access of shared memory, by simt's counter
     tensor   products of types that tensor cores take are made by them (instructions)
     share    80 percent of a product's arithmetic in its hottest loop are FFMA or instructions of
-             tensor cores; where no loop is left, of all between the first and the last of them
+             tensor cores; where no loop is left, of all between the first and the last of them;
+             an instruction of a warp group counts as those of a warp that it stands for
     waits    products of warp groups (sm_90a) do not wait for each other: how often ptxas says that
              it makes them (C7510 and those after)
 
@@ -43,13 +46,20 @@ from benchmarks.gpu_code_cases import CODE_CASES, CodeCase
 from benchmarks.gpu_code_drawn import drawn
 from benchmarks.gpu_code_operators import drawn_operators
 from tilewright.base.dtype import parse
-from tilewright.report.sass import Static, arithmetic_share, compiled, tensor_instructions
+from tilewright.report.sass import (
+    GROUPS,
+    Static,
+    arithmetic_share,
+    compiled,
+    tensor_instructions,
+)
 
 ARCHS = ("sm_80", "sm_90")
 CRITERIA = ("spills", "wide", "async", "banks", "tensor", "share", "waits")
 MOST_TURNS = 1.1
 LEAST_SHARE = 80.0
 LEAST_WIDE = 50.0  # of the instructions: edges and single results are narrow
+_TILES = {"LDG": "UTMALDG", "STG": "UTMASTG"}  # copies of tiles to and from shared memory
 _LARGE = 8  # an array that has so small a part of all bytes does not count
 
 
@@ -109,6 +119,8 @@ def _wide(kernels: Sequence[Static], args: Sequence[Any], source: str) -> Verdic
         count = sum(s.count(name) for s in ones)
         count -= sum(s.count("LDGDEPBAR") for s in ones if name == "LDG")
         wide = sum(s.count(f"{name}..128") for s in ones)
+        tiles = sum(s.count(_TILES[name]) for s in ones)
+        count, wide = count + tiles, wide + tiles
         shares.append(100.0 * wide / count if count else 0.0)
     if not shares:
         return None
@@ -118,7 +130,10 @@ def _wide(kernels: Sequence[Static], args: Sequence[Any], source: str) -> Verdic
 def read_by(source: str, kernel: str) -> list[str]:
     """The arrays that a kernel of CUDA source only reads."""
     head = re.search(rf" {kernel}\(([^)]*)\)", source)
-    return re.findall(r"const [\w ]+\* __restrict__ (\w+)", head[1]) if head else []
+    if head is None:
+        return []
+    plain = re.findall(r"const [\w ]+\* __restrict__ (\w+)", head[1])
+    return [*plain, *re.findall(r"tw_tensor_map (\w+)_map", head[1])]
 
 
 def _bytes(a: Any) -> int:
@@ -141,14 +156,16 @@ def _line(a: Any) -> int:
 
 
 def _async(kernels: Sequence[Static]) -> Verdict:
+    # copies of tiles stand in a loop of their own, of one thread
+    late = {s.name: s.count("LDGSTS", loop=True) + s.count("UTMALDG") for s in kernels}
     filling = [
         s
         for s in kernels
-        if (s.count("STS", loop=True) and s.count("BAR", loop=True)) or s.count("LDGSTS", loop=True)
+        if (s.count("STS", loop=True) and s.count("BAR", loop=True)) or late[s.name]
     ]
     if not filling:
         return None
-    counts = [s.count("LDGSTS", loop=True) for s in filling]
+    counts = [late[s.name] for s in filling]
     plain = sum(s.count("STS", loop=True) for s in filling)
     return min(counts), min(counts) > 0 and plain == 0
 
@@ -185,7 +202,7 @@ def _share(case: CodeCase, main: Static) -> Verdict:
 
 
 def _waits(kernels: Sequence[Static]) -> Verdict:
-    if not any(s.count(name) for s in kernels for name in ("HGMMA", "IGMMA", "QGMMA")):
+    if not any(s.count(name) for s in kernels for name in GROUPS):
         return None
     found = sum(s.losses for s in kernels)
     return found, found == 0

@@ -20,7 +20,8 @@ from .cuda_mma import part_name
 from .cuda_types import require_arch
 
 BARRIERS = "tw_barriers"
-_TYPES = {"fp16": "f16", "float16": "f16", "bf16": "bf16", "bfloat16": "bf16"}
+_TYPES = {"fp16": "f16", "float16": "f16", "bf16": "bf16", "bfloat16": "bf16", "int8": "s8"}
+_INTEGERS = {"s8": ("s32", 32)}  # of operands: the type of sums, and steps of an instruction
 _PIECE = 16  # bytes that copies count in
 _MOST_BYTES = (1 << 18) - 16  # that a field of 14 bits counts, in steps of 16
 
@@ -129,35 +130,36 @@ def tma_part(key: str) -> str:
 def wgmma_part(key: str) -> str:
     """The product on an array of registers."""
     _, what, flips = key.split(" ")
-    shape = re.match(r"m64n(\d+)k16", what)
+    shape = re.match(r"m64n(\d+)k", what)
     assert shape is not None
     count = int(shape[1]) // 2
-    flip_a, flip_b = flips[0], flips[1]
+    sums = "int" if ".s32." in what else "float"
+    rest = "p" if sums == "int" else f"p, 1, 1, {flips[0]}, {flips[1]}"
     text = (
         '  asm volatile("{\\n.reg .pred p;\\n"\n'
         f'      "setp.ne.b32 p, %{count + 2}, 0;\\n"\n'
         f'      "wgmma.mma_async.sync.aligned.{what} {numbers(0, count)}, "\n'
-        f'      "%{count}, %{count + 1}, p, 1, 1, {flip_a}, {flip_b};\\n}}"\n'
-        f"      : {_both('d', count)}\n"
+        f'      "%{count}, %{count + 1}, {rest};\\n}}"\n'
+        f"      : {_both('d', count, sums)}\n"
         '      : "l"(a), "l"(b), "r"(add));\n'
     )
-    head = f"{part_name(key)}(float* d, unsigned long long a, unsigned long long b, int add)"
+    head = f"{part_name(key)}({sums}* d, unsigned long long a, unsigned long long b, int add)"
     return _function(head, text, _WGMMA_ARCH)
 
 
 def wait_part(key: str) -> str:
     """The wait for all groups but some, before which no register of the accumulator is read."""
-    _, most, count = key.split(" ")
+    _, most, count, sums = key.split(" ")
     text = f'  asm volatile("wgmma.wait_group.sync.aligned {most};"'
     if count == "0":
         return _function(f"{part_name(key)}()", f'{text} ::: "memory");\n', _WGMMA_ARCH)
-    body = f'{text}\n      : {_both("d", int(count))} :: "memory");\n'
-    return _function(f"{part_name(key)}(float* d)", body, _WGMMA_ARCH)
+    body = f'{text}\n      : {_both("d", int(count), sums)} :: "memory");\n'
+    return _function(f"{part_name(key)}({sums}* d)", body, _WGMMA_ARCH)
 
 
-def _both(name: str, count: int) -> str:
+def _both(name: str, count: int, sums: str) -> str:
     """Registers that an asm statement reads and writes."""
-    return operands(name, count, True, True).replace('"=f"', '"+f"')
+    return operands(name, count, True, sums == "float").replace('"=', '"+')
 
 
 # -- calls
@@ -255,12 +257,18 @@ def _wgmma(p: Any, e: E.Call) -> str:
     """(shape, type, accumulator, its offset, descriptors of a and b, whether to add, flips)"""
     shape, given = (str(getattr(x, "value", x)) for x in e.args[:2])
     kind = _TYPES.get(given)
-    found = re.fullmatch(r"m64n(\d+)k16", shape)
-    if found is None or kind is None or not 8 <= int(found[1]) <= 256 or int(found[1]) % 8:
+    sums, steps = _INTEGERS.get(kind or "", ("f32", 16))
+    found = re.fullmatch(rf"m64n(\d+)k{steps}", shape)
+    columns = int(found[1]) if found else 0
+    # of bytes, above 32 columns, there are multiples of 16 alone
+    odd = columns % (16 if kind in _INTEGERS and columns > 32 else 8)
+    if kind is None or not 8 <= columns <= 256 or odd:
         raise CompileError(f"ptx_wgmma of shape {shape} and type {given} is not known")
     require_warp_groups(p, f"wgmma.{shape}")
     flips = "".join(str(const_int(x) or 0) for x in e.args[7:9])
-    name = part_name(p.need(f"tw_wgmma {shape}.f32.{kind}.{kind} {flips}"))
+    if kind in _INTEGERS and flips != "00":
+        raise CompileError(f"ptx_wgmma of {given} has K along the rows of both tiles")
+    name = part_name(p.need(f"tw_wgmma {shape}.{sums}.{kind}.{kind} {flips}"))
     d = p.expr(e.args[2])
     at = p.expr(e.args[3])
     d = d if at == "0" else f"{d} + {at}"
@@ -283,7 +291,9 @@ def _wait(p: Any, e: E.Call) -> str:
     count = const_int(e.args[2]) if len(e.args) > 2 else 0
     if most is None or count is None:
         raise CompileError("ptx_wgmma_wait_group waits for a constant number of groups")
-    name = part_name(p.need(f"tw_wgmma_wait {most} {count}"))
+    # registers of sums are named by their type
+    sums = "int" if count and p.pointee.get(e.args[1]) == "int32" else "float"
+    name = part_name(p.need(f"tw_wgmma_wait {most} {count} {sums}"))
     return f"{name}({p.expr(e.args[1]) if count else ''})"
 
 

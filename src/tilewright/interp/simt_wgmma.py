@@ -28,8 +28,8 @@ from .simt_state import THREAD_MASK, WRITTEN, Array, State
 from .simt_tma import swizzled
 
 GROUP = 128
-_ROWS, _DEPTH = 64, 16
-_TYPES = {"fp16": "float16", "bf16": "bfloat16"}
+_ROWS, _DEPTH = 64, 32  # of a tile, and bytes of the reduction
+_TYPES = {"fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
 _SPANS = (16, 128, 64, 32)  # bytes of a tile's rows by the mode of a descriptor: 16 is no swizzle
 _FIELD = 0x3FFF
 # threads that stand for those who read a line of A, the warp that has it, and of B, which are all
@@ -77,16 +77,17 @@ class _Product:
 class _Sums:
     """The accumulator: registers of a memory from an index on."""
 
-    def __init__(self, code: Any, data: Any, index: Any, columns: int) -> None:
+    def __init__(self, code: Any, data: Any, index: Any, columns: int, dtype: str) -> None:
         if not isinstance(data, E.Var):
             raise TilewrightError(f"simt: an accumulator is named by its memory, not by {data}")
         self.data, self.index, self.columns = data, code.value(index), columns
+        self.dtype = dtype
         code.accumulators.add(data)
 
     def units(self, st: State, lanes: Array) -> Array:
         """(registers, lanes) in the memory's array."""
         m = st.memory[self.data]
-        size, base, scale = m.place("float32")
+        size, base, scale = m.place(self.dtype)
         first = np.broadcast_to(np.asarray(self.index(st), np.int64), (st.lanes,))[lanes]
         index = first + np.arange(self.columns // 2)[:, None]
         if index.size and int(index.max()) >= size:
@@ -105,18 +106,19 @@ def sum_places(columns: int) -> tuple[Array, Array]:
     return np.asarray(row), np.asarray(column)
 
 
-def tile_addresses(descriptor: Array, lines: int, flip: bool) -> Array:
-    """Where the elements of a (lines, 16) operand of two-byte elements lie in shared memory, for
-    each descriptor. `flip`: the lines, M or N, run along rows of the tile, not K."""
+def tile_addresses(descriptor: Array, lines: int, flip: bool, item: int = 2) -> Array:
+    """Where the elements of an operand of so many lines and 32 bytes of the reduction lie in shared
+    memory, for each descriptor; `item`: bytes of an element. `flip`: the lines, M or N, run along
+    rows of the tile, not K, which those of two bytes do."""
     d = np.asarray(descriptor, np.uint64).astype(np.int64)[:, None, None]
     start, leading, stride = [(d >> n & _FIELD) << 4 for n in (0, 16, 32)]
     mode = int(d.reshape(-1)[0] >> 62 & 3)
     span = _SPANS[mode]
-    line, k = np.arange(lines)[:, None], np.arange(_DEPTH)[None, :]
+    line, k = np.arange(lines)[:, None], np.arange(_DEPTH // item)[None, :]
     if not flip and mode:
-        place = line % 8 * span + line // 8 * stride + 2 * k
+        place = line % 8 * span + line // 8 * stride + item * k
     elif not flip:
-        place = line % 8 * 16 + line // 8 * stride + k % 8 * 2 + k // 8 * leading
+        place = line % 8 * 16 + line // 8 * stride + k * item % 16 + k * item // 16 * leading
     elif mode:
         wide = span // 2
         place = line % wide * 2 + line // wide * leading + k % 8 * span + k // 8 * stride
@@ -178,16 +180,16 @@ def _operand(
             f"bytes; allocate its memory with data_alignment={8 * span}"
         )
         tell(st, MISALIGNED, int(last[np.flatnonzero(odd)[0]]), text)
-    address = tile_addresses(descriptor, lines, flip)
+    item = parse(dtype).numpy.itemsize
+    address = tile_addresses(descriptor, lines, flip, item)
     for m in {id(m): m for m in st.memory.values() if m.scope == "shared"}.values():
-        if m.address <= int(address.min()) and int(address.max()) + 2 <= m.address + m.size:
+        if m.address <= int(address.min()) and int(address.max()) + item <= m.address + m.size:
             break
     else:
         tell(st, BOUNDS, int(last[0]), f"names {name} by a descriptor that leads out of its memory")
         return None
     block = st.block_in[last]
-    at = (address - m.address) // 2 + (block * (m.step // 2))[:, None, None]
-    item = parse(dtype).numpy.itemsize
+    at = (address - m.address) // item + (block * (m.step // item))[:, None, None]
     units, who = m.units(at, np.broadcast_to(last[:, None, None], at.shape), item)
     _readable(st, m, units, who, name)
     return _Tile(m, at, units)
@@ -215,15 +217,17 @@ def _readable(st: State, m: Memory, units: Array, who: Array, name: str) -> None
 
 def _wgmma(code: Any, e: E.Call) -> Fn:
     """(shape, type, accumulator, its offset, descriptors of a and b, whether to add, flips)"""
-    found = re.fullmatch(r"m64n(\d+)k16", str(getattr(e.args[0], "value", "")))
     dtype = str(getattr(e.args[1], "value", ""))
     dtype = _TYPES.get(dtype, dtype)
-    if found is None or dtype not in _TYPES.values():
+    flip_a, flip_b = [bool(getattr(x, "value", 0)) for x in e.args[7:9]]
+    nbytes = parse(dtype).nbytes if dtype in _TYPES.values() else 0
+    steps = _DEPTH // nbytes if nbytes else 0
+    found = re.fullmatch(rf"m64n(\d+)k{steps}", str(getattr(e.args[0], "value", "")))
+    if found is None or (nbytes == 1 and (flip_a or flip_b)):
         raise TilewrightError(f"simt does not know ptx_wgmma of {e.args[0]} on {e.args[1]}")
     columns = int(found[1])
-    sums = _Sums(code, e.args[2], e.args[3], columns)
+    sums = _Sums(code, e.args[2], e.args[3], columns, e.dtype)
     a, b, add = [code.value(x) for x in e.args[4:7]]
-    flip_a, flip_b = [bool(getattr(x, "value", 0)) for x in e.args[7:9]]
 
     def run(st: State) -> Any:
         groups = _whole_groups(st, "ptx_wgmma")
@@ -240,7 +244,7 @@ def _wgmma(code: Any, e: E.Call) -> Fn:
             tile.memory.shadow.hold(tile.units, 1)
         number = _closed(st)[groups].copy()
         product = _Product(groups, number, (x, y), more, st.memory[sums.data], at)
-        st.products.append((product, dtype, columns))
+        st.products.append((product, (dtype, e.dtype), columns))
         return np.int32(0)
 
     return run
@@ -303,12 +307,12 @@ def _wait(code: Any, e: E.Call) -> Fn:
         here[_whole_groups(st, "ptx_wgmma_wait_group")] = True
         limit = _closed(st) - int(np.max(most(st)))
         left = []
-        for p, dtype, columns in st.products:
+        for p, types, columns in st.products:
             done = here[p.groups] & (p.number < limit[p.groups])
             if done.any():
-                _finish(st, p.of(done), dtype, columns)
+                _finish(st, p.of(done), types, columns)
             if not done.all():
-                left.append((p.of(~done), dtype, columns))
+                left.append((p.of(~done), types, columns))
         st.products = left
         for m in st.memory.values():
             if isinstance(m.shadow, FragmentShadow):
@@ -320,15 +324,15 @@ def _wait(code: Any, e: E.Call) -> Fn:
     return run
 
 
-def _finish(st: State, p: _Product, dtype: str, columns: int) -> None:
-    """Do a product that its warp groups have waited for."""
+def _finish(st: State, p: _Product, types: tuple[str, str], columns: int) -> None:
+    """Do a product, of operands and sums of these types, that its warp groups have waited for."""
     row, column = sum_places(columns)
-    view = p.memory.view("float32")
-    total = np.zeros((len(p.groups), _ROWS, columns), np.float32)
+    view = p.memory.view(types[1])
+    total = np.zeros((len(p.groups), _ROWS, columns), view.dtype)
     total[:, row, column] = view[p.sums]
     total[~p.add] = 0
-    x, y = (tile.values(dtype) for tile in p.tiles)
-    total = multiply(x, np.swapaxes(y, 1, 2), total, "float32")
+    x, y = (tile.values(types[0]) for tile in p.tiles)
+    total = multiply(x, np.swapaxes(y, 1, 2), total, types[1])
     view[p.sums] = total[:, row, column]
     p.memory.shadow.written[p.sums] = True
     first = p.groups * GROUP

@@ -158,11 +158,12 @@ def ptx_wgmma(
     trans_a: bool = False,
     trans_b: bool = False,
 ) -> Call:
-    """Start a product of a warp group: shape ("m64n128k16"), type of A and B ("fp16", "bf16"), the
-    accumulator's registers with an offset, descriptors of A and B. Where `scale_d` is 0 the
-    accumulator is cleared first. `trans_a`, `trans_b`: M (or N) runs along the rows of the tile in
-    memory, not K. See the PTX ISA, wgmma. Raises OperandError where `scale_d` is neither a number
-    nor an expression, and TilewrightError where `dtype` is no type such as 'float32'."""
+    """Start a product of a warp group: shape ("m64n128k16"), type of A and B ("fp16", "bf16"; or
+    "int8", of shapes such as "m64n128k32"), the accumulator's registers with an offset, descriptors
+    of A and B. Where `scale_d` is 0 the accumulator is cleared first. `trans_a`, `trans_b`: M (or
+    N) runs along the rows of the tile in memory, not K. See the PTX ISA, wgmma. Raises OperandError
+    where `scale_d` is neither a number nor an expression, and TilewrightError where `dtype` is no
+    type such as 'float32'."""
     args = (
         StringImm(shape), StringImm(A_dtype), accumulator, c_index, a_descriptor, b_descriptor,
         convert(scale_d), int(trans_a), int(trans_b),

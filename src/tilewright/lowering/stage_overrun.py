@@ -135,8 +135,10 @@ class Overrun:
 
     def _reads_tiles(self, stage: StageState) -> bool:
         """Whether a stage whose elements an intrinsic makes, so that it has no zeros to put, reads
-        tiles alone, which have them."""
-        if all(stage.attr(leaf).tensor_intrin is None for leaf in stage.leaf_iter_vars):
+        tiles alone, which have them, or takes zeros beyond edges."""
+        if _clips(stage) or all(
+            stage.attr(leaf).tensor_intrin is None for leaf in stage.leaf_iter_vars
+        ):
             return True
         return all(self._is_tile(self.stage_of[t.op]) for t in stage.op.input_tensors)
 

@@ -15,7 +15,7 @@ from ..arith import Analyzer, IntervalSet, detect_linear_equation, eval_set, uni
 from ..base.errors import ScheduleError
 from ..loopir.buffer import Buffer
 from ..loopir.equal import structural_equal
-from ..loopir.expr import PrimExpr, SizeVar, Var, const, is_const
+from ..loopir.expr import LT, Add, Mul, PrimExpr, SizeVar, Var, const, is_const
 from ..loopir.iter import IterVar, ProducerLoad, Range, Reduce
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.stmt import Stmt, seq
@@ -25,6 +25,8 @@ from ..schedule.placement import first_reduction_loop
 from ..schedule.relations import derived_from, derived_from_both
 from ..schedule.stage_bounds import Bounds, root_offsets
 from ..schedule.state import StageState
+from ..schedule.whole_vectors import uncast
+from ..tensor.reduce import builtin_kind
 from ..tensor.tensor import Tensor
 from .stage_body import strides_of, substitute_buffers
 from .stage_guards import region_guards
@@ -310,7 +312,9 @@ class _ToIntrinsic(Rewriter):
         if isinstance(e, Reduce):
             source = [self.expr(s) for s in e.source]
             init = [self.expr(s) for s in e.init]
-            return Reduce(e.combiner, source, axes, self.expr(e.condition), e.value_index, init)
+            ends = self.match.intrin.clips and _ends_with_array(e)
+            condition = const(True) if ends else self.expr(e.condition)
+            return Reduce(e.combiner, source, axes, condition, e.value_index, init)
         result: PrimExpr = self.expr(e)
         return result
 
@@ -326,6 +330,21 @@ class _ToIntrinsic(Rewriter):
             self.match.analyzer.simplify(self.expr(i) - low) for i, (low, _) in zip(e.indices, box)
         ]
         return ProducerLoad(declared, indices[len(box) - len(declared.shape) :])
+
+
+def _ends_with_array(e: Reduce) -> bool:
+    """Whether products are summed while an index of a factor lies in its array: where an intrinsic
+    takes zeros beyond it, it may go on."""
+    c, product = e.condition, e.source[0]
+    if type(c) is not LT or type(product) is not Mul or builtin_kind(e.combiner) is not Add:
+        return False
+    factors = [uncast(x) for x in (product.a, product.b)]
+    return any(
+        structural_equal(index, c.a) and structural_equal(size, c.b)
+        for x in factors
+        if isinstance(x, ProducerLoad)
+        for index, size in zip(x.indices, x.producer.shape)
+    )
 
 
 def buffers_by_tensor(intrin: Any) -> dict[Tensor, Buffer]:

@@ -14,15 +14,18 @@ from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import children
 
 _MMA, _LOAD = "tir.ptx_mma", "tir.ptx_ldmatrix"
-_WARP = 32
+_GROUPS, _WAIT = "tir.ptx_wgmma", "tir.ptx_wgmma_wait_group"
+_WARP, _GROUP = 32, 128
 
 
 def trim_fragments(func: S.PrimFunc) -> S.PrimFunc:
-    """Cut arrays that `ptx_mma` and `ptx_ldmatrix` work on down to the elements that are used.
+    """Cut arrays that `ptx_mma`, `ptx_ldmatrix` and `ptx_wgmma` work on down to the elements that
+    are used.
 
-    A stage in scope "local" that holds tiles for mma has as many elements as the tiles of a warp; a
-    thread holds a part of each, at the start of the array (topi.tensor_intrin.mma). Compilers keep
-    large arrays out of registers. Arrays used at places that are no constants stay as they are.
+    A stage in scope "local" that holds tiles for mma has as many elements as the tiles of a warp,
+    or of a warp group; a thread holds a part of each, at the start of the array (mma and wgmma of
+    topi.tensor_intrin). Compilers keep large arrays out of registers. Arrays used at places that
+    are no constants stay as they are.
 
     Stands after unrolling.
     """
@@ -45,7 +48,7 @@ class _Survey:
         while stack:
             x = stack.pop()
             kind = type(x)
-            if kind is E.Call and x.op.name in (_MMA, _LOAD):
+            if kind is E.Call and x.op.name in (_MMA, _LOAD, _GROUPS, _WAIT):
                 stack.extend(self._call(x))
                 continue
             if kind is E.BufferLoad or kind is S.BufferStore:
@@ -59,10 +62,16 @@ class _Survey:
         if e.op.name == _LOAD:
             each = 4 // parse(e.dtype).nbytes  # elements of a register
             return [*self._part(e, 3, each * (const_int(e.args[1]) or 4)), *e.args[5:]]
+        if e.op.name == _WAIT:  # (groups under way [, accumulator, how many of it])
+            if len(e.args) > 2 and isinstance(e.args[1], E.Var):
+                self._use(e.args[1], const_int(e.args[2]) or 0)
+            return []
         found = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", str(getattr(e.args[0], "value", "")))
         if found is None:
             return list(e.args)
         m, n, k = map(int, found.groups())
+        if e.op.name == _GROUPS:
+            return [*self._part(e, 2, m * n // _GROUP), *e.args[4:]]
         counts = (m * k // _WARP, k * n // _WARP, m * n // _WARP)
         return [x for i, size in enumerate(counts) for x in self._part(e, 6 + 2 * i, size)]
 

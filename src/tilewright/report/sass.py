@@ -173,21 +173,27 @@ def _name(line: str) -> str:
 
 
 def _hot_loop(lines: list[str]) -> Counter[str]:
-    """The instructions between a label and the last jump back to it."""
+    """The instructions between a label and the last jump back to it. Behind the end of a kernel
+    lies what waits beside its loops, which goes back without a condition."""
     labels: dict[str, int] = {}
     best: Counter[str] = Counter()
+    end = len(lines)
     for at, line in enumerate(lines):
         label, jump = _LABEL.match(line), _JUMP.search(line)
         if label:
             labels[label[1]] = at
-        if jump and jump[1] in labels:
+        if _name(line) == "EXIT" and "@" not in line:
+            end = min(end, at)
+        returns = at > end and "@" not in line
+        if jump and not (returns and labels.get(jump[1], end) < end) and jump[1] in labels:
             inside = _count(lines[labels[jump[1]] : at + 1])
             if inside.total() > 1 and _weight(inside) > _weight(best):
                 best = inside
     return best
 
 
-_MULTIPLIES = ("FFMA", "HFMA2", "HMMA", "IMMA")
+GROUPS = ("HGMMA", "IGMMA", "QGMMA")  # products of warp groups
+_MULTIPLIES = ("FFMA", "HFMA2", "HMMA", "IMMA", *GROUPS)
 
 
 def _products(lines: list[str]) -> Counter[str]:
@@ -211,8 +217,10 @@ def _products(lines: list[str]) -> Counter[str]:
 
 
 def _weight(found: Counter[str]) -> tuple[int, int]:
+    """Of loops with as much arithmetic the shortest counts: what waits beside the others jumps
+    back to it from behind all of them."""
     arithmetic = sum(n for k, n in found.items() if k.startswith(_MULTIPLIES))
-    return arithmetic, found.total()
+    return arithmetic, -found.total() if arithmetic else found.total()
 
 
 def figures(s: Static) -> dict[str, Any]:
@@ -244,7 +252,7 @@ def figures(s: Static) -> dict[str, Any]:
 
 
 _SHOWN = 8
-_TENSOR = ("HMMA", "IMMA", "HGMMA", "IGMMA", "QGMMA")
+_TENSOR = ("HMMA", "IMMA", *GROUPS)
 _USEFUL = ("FFMA", "HFMA2", "IDP", *_TENSOR)
 # what moves data and steers is not arithmetic
 _OTHERS = (
@@ -262,8 +270,16 @@ def tensor_instructions(s: Static) -> int:
 
 def arithmetic_share(main: Static) -> float:
     """Percentage of the arithmetic in a kernel's hottest loop that multiplies and adds."""
-    # what is written out whole has no loop: then from the first product to the last
-    hot = main.loop or main.products or main.everything
-    arithmetic = {k: n for k, n in hot.items() if not k.startswith(_OTHERS)}
+    # what is written out whole has no loop of products: then from the first of them to the last
+    loop = main.loop if any(k.startswith(_USEFUL) for k in main.loop) else None
+    hot = loop or main.products or main.loop or main.everything
+    arithmetic = {k: n * _weight_of(k) for k, n in hot.items() if not k.startswith(_OTHERS)}
     useful = sum(n for k, n in arithmetic.items() if k.startswith(_USEFUL))
     return 100.0 * useful / max(1, sum(arithmetic.values()))
+
+
+def _weight_of(name: str) -> int:
+    """How many instructions one is worth: of a warp group, as many as a warp of it would have for
+    16 rows, each of 8 columns."""
+    columns = re.match(rf"(?:{'|'.join(GROUPS)})\.64x(\d+)x", name)
+    return int(columns[1]) // 8 if columns else 1

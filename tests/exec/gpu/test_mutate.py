@@ -26,6 +26,8 @@ SLICE = (
     "histogram_shared",
     "wgmma_half",
     "wgmma_bfloat_in_step",
+    "wgmma_half_parts",
+    "wgmma_bytes",
 )
 
 

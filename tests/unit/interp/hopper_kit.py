@@ -23,6 +23,7 @@ from tilewright.loopir.iter import IterVar
 from tilewright.loopir.rewrite import Rewriter, handles
 from tilewright.lowering.device_pipeline import run_device_pipeline
 from tilewright.target.target import Target
+from tilewright.topi.schedules.gpu.machine import GpuMachine
 from tilewright.topi.schedules.gpu.warp_groups import schedule_on_warp_groups
 from tilewright.topi.tensor_intrin import WarpGroupTile
 
@@ -160,9 +161,9 @@ def scheduled(specialized: bool = False) -> S.PrimFunc:
     c = topi.nn.dense(a, b, out_dtype="float32")
     s = te.create_schedule(c.op)
     tile = WarpGroupTile("float16", 128, 64, (M, N, K), (True, True), 4, specialized)
-    schedule_on_warp_groups(s, c, c, tile)
-    lowered = tw.lower(s, [a, b, c], name="dense")
     target = Target("cuda -arch=sm_90a")
+    schedule_on_warp_groups(s, c, c, tile, GpuMachine.of(target))
+    lowered = tw.lower(s, [a, b, c], name="dense")
     (kernel,) = run_device_pipeline(lowered["dense"], target).kernels.values()
     return kernel
 

@@ -6,7 +6,7 @@ multiply, on sm_90a.
 """
 
 from .mma import mma_gemm, mma_load, mma_store, round_to_tf32
-from .wgmma import WarpGroupTile, wgmma_tile
+from .wgmma import WarpGroupTile, wgmma_store, wgmma_tile
 from .wmma import wmma_fill, wmma_gemm, wmma_load, wmma_store
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "mma_load",
     "mma_store",
     "round_to_tf32",
+    "wgmma_store",
     "wgmma_tile",
     "wmma_fill",
     "wmma_gemm",

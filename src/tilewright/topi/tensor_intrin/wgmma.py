@@ -1,22 +1,28 @@
-"""The tensor intrinsic of Hopper's warp groups: a whole tile of a product, from arrays on the
-device to sums in shared memory, by wgmma and TMA (sm_90a).
+"""The tensor intrinsics of Hopper's warp groups: a whole tile of a product, from arrays on the
+device to sums in registers, by wgmma and TMA (sm_90a), and some of its columns from there to shared
+memory.
 
-It is one opaque piece for the whole reduction: its stages of shared memory turn with barriers that
-count bytes, which no passes know how to place, so it brings its own barriers and `sync_threads`
-leaves it alone. One thread starts the copies of a step; each warp group of 128 threads multiplies
-64 rows of the tile, a step while the next ones are on their way. A stage is filled again when all
-warps have waited for the products that read it. `specialized`: the thread that copies is one of a
-warp group of its own, which waits for the others at barriers too, so that these never wait for each
-other; else it is one of those that multiply, and all meet after each step.
+The product is one opaque piece for the whole reduction: its stages of shared memory turn with
+barriers that count bytes, which no passes know how to place, so it brings its own barriers and
+`sync_threads` leaves it alone. One thread starts the copies of a step; each warp group of 128
+threads multiplies 64 rows of the tile, a step while the next ones are on their way. A stage is
+filled again when all warps have waited for the products that read it. `specialized`: the thread
+that copies is one of a warp group of its own, which waits for the others at barriers too, so that
+these never wait for each other; else it is one of those that multiply, and all meet after each
+step.
 
 Operands are read by tensor maps, which give zeros beyond the edges of the arrays: the tile may
 reach over them, and a reduction need not divide.
+
+Sums are an array in scope "local" of the tile's shape, of which a thread uses as many elements as
+it has sums, from the start; lowering cuts off the rest (trim_fragments).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...base.dtype import parse
 from ...base.errors import ScheduleError
@@ -25,7 +31,18 @@ from ...loopir.buffer import Buffer, decl_buffer
 from ...loopir.calls import storage_sync
 from ...loopir.construct import cast
 from ...loopir.expr import And, Call, FloorDiv, FloorMod, Var, const
-from ...loopir.stmt import Allocate, AttrStmt, Evaluate, For, ForKind, IfThenElse, Stmt, seq, vstore
+from ...loopir.stmt import (
+    UNROLL_BY,
+    Allocate,
+    AttrStmt,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+    seq,
+)
 from ...tensor.axes import reduce_axis, thread_axis
 from ...tensor.compute import compute, placeholder
 from ...tensor.intrin import decl_tensor_intrin
@@ -35,22 +52,27 @@ GROUP = 128  # threads
 GROUP_ROWS = 64
 SPAN = 128  # bytes of a row of a tile in shared memory, and of its swizzle
 ATOM = 8 * SPAN  # after which the swizzle begins anew
-_DEPTH = 16  # steps of the reduction in an instruction
+_DEPTH = 32  # bytes of the reduction in an instruction
 _COPIED = 256  # rows that a copy takes at most
+_UNIT = 16  # bytes that addresses of a descriptor count
 _UNUSED = 16  # a descriptor's leading byte offset where the layout has none
-_TYPES = {"float16": "fp16", "bfloat16": "bf16"}
+_MOST_COLUMNS = 256
+_TYPES = {"float16": "fp16", "bfloat16": "bf16", "int8": "int8"}
+SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
+"""The types of sums by those of operands."""
 
 
 @dataclass(frozen=True)
 class WarpGroupTile:
-    """A tile of `rows` x `columns` of a product of arrays of `dtype`, sums in float32.
+    """A tile of `rows` x `columns` of a product of arrays of `dtype`, sums as `SUMS` has them.
 
     `extents`: rows, columns and steps of the whole product, which arrays have. `along`: of each
     operand, whether the reduction runs along its rows in memory (A[i, k], B[j, k]), or not
     (A[k, i], B[k, j]). `stages`: steps that have room in shared memory at once. `specialized`: see
     the head. `batch`: how many matrices the array of each operand has, of which one is read (its
-    first dimension); none: the array is a matrix, as is that of the product. Raises ScheduleError
-    where a warp group has no such tile.
+    first dimension); none: the array is a matrix, as is that of the product. `length`: steps of the
+    part of the reduction that is the tile's, where it is cut in parts; the last one reaches over
+    its end. Raises ScheduleError where a warp group has no such tile.
     """
 
     dtype: str
@@ -61,6 +83,7 @@ class WarpGroupTile:
     stages: int = 4
     specialized: bool = True
     batch: tuple[int, int] | None = None
+    length: int | None = None
 
     def __post_init__(self) -> None:
         wrong = self._wrong()
@@ -69,14 +92,18 @@ class WarpGroupTile:
 
     def _wrong(self) -> str:
         if self.dtype not in _TYPES:
-            return f"operands are of {' or '.join(_TYPES)}, not {self.dtype}"
+            return f"operands are of {', '.join(_TYPES)}, not {self.dtype}"
         if self.rows % GROUP_ROWS or not 0 < self.rows <= _COPIED:
             return f"a tile has 64, 128, 192 or 256 rows, not {self.rows}"
         most = 8 if self.along[1] else SPAN // self.nbytes
-        if self.columns % most or not 0 < self.columns <= 256:
+        if self.columns % most or not 0 < self.columns <= _MOST_COLUMNS:
             return f"columns are a multiple of {most}, up to 256, not {self.columns}"
+        if self.nbytes == 1 and not all(self.along):
+            return f"operands of {self.dtype} are A[i, k] and B[j, k]"
         if self.stages < 2:
             return "there are two stages or more"
+        if self.length is not None and self.length % self.step:
+            return f"a part of the reduction is a multiple of {self.step}, not {self.length}"
         m, n, k = self.extents
         for name, row in (("A", k if self.along[0] else m), ("B", k if self.along[1] else n)):
             if row * self.nbytes % 16:
@@ -89,9 +116,24 @@ class WarpGroupTile:
         return parse(self.dtype).nbytes
 
     @property
+    def held(self) -> int:
+        """Rows that the product has of a tile."""
+        return min(self.rows, self.extents[0])
+
+    @property
     def step(self) -> int:
         """Steps of the reduction in a stage."""
         return SPAN // self.nbytes
+
+    @property
+    def depth(self) -> int:
+        """Steps of the reduction in an instruction."""
+        return _DEPTH // self.nbytes
+
+    @property
+    def parts(self) -> int:
+        """Into how many parts the reduction is cut."""
+        return 1 if self.length is None else -(-self.extents[2] // self.length)
 
     @property
     def threads(self) -> int:
@@ -108,9 +150,10 @@ class WarpGroupTile:
 
 
 def wgmma_tile(tile: WarpGroupTile) -> Any:
-    """The intrinsic; its output is a tile in shared memory. The block has
+    """The intrinsic of the product; its output is a tile in registers. The block has
     `tile.block_threads` threads along threadIdx.x. See the PTX ISA, wgmma."""
-    m, n, k = tile.rows, tile.columns, tile.extents[2]
+    m, n, k = tile.held, tile.columns, tile.length or tile.extents[2]
+    sums = SUMS[tile.dtype]
     one = () if tile.batch is None else (1,)
     size_a = (*one, m, k) if tile.along[0] else (*one, k, m)
     size_b = (*one, n, k) if tile.along[1] else (*one, k, n)
@@ -121,19 +164,52 @@ def wgmma_tile(tile: WarpGroupTile) -> Any:
         *lead, i, j = at
         x: Any = a[(*lead, i, axis)] if tile.along[0] else a[(*lead, axis, i)]
         y: Any = b[(*lead, j, axis)] if tile.along[1] else b[(*lead, axis, j)]
-        return reduce_sum(x.astype("float32") * y.astype("float32"), axis=axis)
+        return reduce_sum(x.astype(sums) * y.astype(sums), axis=axis)
 
     c = compute((*one, m, n), product, name="product")
     binds = {
         a: _declare(size_a, tile.dtype, "global"),
         b: _declare(size_b, tile.dtype, "global"),
-        c: _declare((*one, m, n), "float32", "shared"),
+        c: _declare((*one, m, n), sums, "local"),
     }
 
     def body(ins: Any, outs: Any) -> Stmt:
         return _Body(tile, ins[0], ins[1], outs[0]).whole()
 
     return decl_tensor_intrin(c.op, body, "wgmma_tile", binds, clips=True)
+
+
+def wgmma_store(tile: WarpGroupTile, columns: int) -> Any:
+    """The intrinsic that stores so many columns of a tile in registers, a multiple of 8, to shared
+    memory, in pairs. See the PTX ISA, wgmma, "Register Fragments"."""
+    sums = SUMS[tile.dtype]
+    one = () if tile.batch is None else (1,)
+    shape = (*one, tile.held, columns)
+    x = placeholder(shape, sums, "x")
+    y = compute(shape, lambda *at: x[at], name="columns")
+    axis = thread_axis((0, tile.block_threads), "threadIdx.x")
+    t: Any = axis.var
+    row = FloorDiv(t, const(32)) * 16 + FloorDiv(FloorMod(t, const(32)), const(4))
+    column = FloorMod(t, const(4)) * 2
+    lead = [0] * len(one)
+
+    def body(ins: Any, outs: Any) -> Stmt:
+        registers, memory = ins[0], outs[0]
+        first: Any = registers.elem_offset  # the number of the first column
+        halves: list[Stmt] = []
+        for below in (0, 8):
+            made: list[Stmt] = []
+            for n in range(0, columns, 8):
+                place = FloorDiv(first, const(2)) - first + (n // 2 + below // 4)
+                value = registers.vload([*lead, 0, place], f"{sums}x2")
+                made.append(memory.vstore([*lead, row + below, column + n], value))
+            is_there = row + below < tile.held
+            halves.append(seq(made) if tile.held == tile.rows else IfThenElse(is_there, seq(made)))
+        store = IfThenElse(t < tile.threads, seq(halves))
+        return AttrStmt(axis, "thread_extent", const(tile.block_threads), store)
+
+    binds = {x: _declare(shape, sums, "local"), y: _declare(shape, sums, "shared")}
+    return decl_tensor_intrin(y.op, body, "wgmma_store", binds)
 
 
 def _declare(shape: tuple[int, ...], dtype: str, scope: str) -> Buffer:
@@ -156,7 +232,8 @@ class _Operand:
         for step in far:
             matrices = [(tile.batch or (1, 1))[side]]
             self.matrix, offset = [FloorDiv(offset, step)], FloorMod(offset, step)
-        self.start: Any = FloorDiv(offset, row) if self.along else FloorMod(offset, row)
+        places: tuple[Any, Any] = (FloorDiv(offset, row), FloorMod(offset, row))
+        self.start, self.begin = places if self.along else reversed(places)
         dims = (inner, outer) if self.along else (outer, inner)
         self.box = (tile.step, self.lines if self.along else tile.step)
         whole = (const(0, tile.dtype), array.data, 0, 1, 1)
@@ -178,6 +255,8 @@ class _Operand:
     def copies(self, step: Any, stage: Any) -> list[Stmt]:
         """What brings a step of the reduction to a stage."""
         step_k = step * self.tile.step
+        if self.tile.parts > 1:
+            step_k = self.begin + step_k
         made: list[Stmt] = []
         each = self.box[0] * self.box[1]
         for n in range(self.size // each):
@@ -189,16 +268,32 @@ class _Operand:
             made.append(Evaluate(copy))
         return made
 
-    def descriptor(self, stage: Any, first: Any, depth: int) -> Call:
-        """Of the part for one instruction: lines from `first` on, `depth` instructions into the
-        step."""
+    def descriptor(self, first: Any) -> Call:
+        """Of lines from `first` on, in the first stage."""
         row = self.tile.step  # elements of a row in shared memory
-        if self.along:  # rows of eight lines follow each other, a line is its part of a row
-            at = stage * self.size + first * row + depth * _DEPTH
-            return H.ptx_wgmma_descriptor(self.pointer(at, 1, 1), _UNUSED, ATOM, SPAN)
-        # a box is 64 lines wide, its rows are steps of the reduction
-        at = stage * self.size + first * row + depth * _DEPTH * row
-        return H.ptx_wgmma_descriptor(self.pointer(at, 1, 1), row * SPAN, ATOM, SPAN)
+        # a box is 64 lines wide where its rows are steps of the reduction
+        leading = _UNUSED if self.along else row * SPAN
+        return H.ptx_wgmma_descriptor(self.pointer(first * row, 1, 1), leading, ATOM, SPAN)
+
+    def moved(self, descriptor: Any, stage: Any, depth: int) -> Any:
+        """The descriptor of the part for one instruction, `depth` instructions into the step of a
+        stage: its address counts 16 bytes."""
+        rows = 1 if self.along else self.tile.step  # a row has part of a line, or steps are rows
+        at = self.tile.depth * depth * rows * self.tile.nbytes // _UNIT
+        more = stage * (self.size * self.tile.nbytes // _UNIT) + at
+        return descriptor + cast("uint64", more)
+
+
+class _Step(NamedTuple):
+    """A step of the reduction, its stage, and the parity of the turn that this has."""
+
+    k: Any
+    stage: Any
+    turn: Any
+
+    def before(self, stages: int) -> Any:
+        """The stage of the step before."""
+        return FloorMod(self.stage + (stages - 1), const(stages))
 
 
 class _Body:
@@ -209,13 +304,13 @@ class _Body:
         self.sides = (_Operand(tile, a, 0), _Operand(tile, b, 1))
         self.axis = thread_axis((0, tile.block_threads), "threadIdx.x")
         self.thread: Any = self.axis.var
-        self.steps = -(-tile.extents[2] // tile.step)
-        self.sums = decl_buffer((tile.columns // 2,), "float32", "sums", scope="local")
+        self.steps = -(-(tile.length or tile.extents[2]) // tile.step)
+        self.descriptors = (Var("a_tile", "uint64"), Var("b_tile", "uint64"))
 
     def whole(self) -> Stmt:
         body = self.side_by_side() if self.tile.specialized else self.in_step()
-        for b in (self.sums, *(x.stages for x in self.sides)):
-            body = Allocate(b, body)
+        for x in self.sides:
+            body = Allocate(x.stages, body)
         return AttrStmt(self.axis, "thread_extent", const(self.tile.block_threads), body)
 
     def barriers(self, counts: list[int]) -> list[Stmt]:
@@ -231,28 +326,27 @@ class _Body:
         first = self.thread.equal(0)
         return IfThenElse(first if condition is None else And(first, condition), body)
 
-    def sums_there(self) -> list[Stmt]:
-        last = H.ptx_wgmma_wait_group(0, self.sums.data, self.tile.columns // 2)
-        return [Evaluate(last), *self.store()]
+    def wait_for_sums(self) -> Stmt:
+        return Evaluate(H.ptx_wgmma_wait_group(0, self.out.data, self.tile.columns // 2))
 
     # -- all threads in step
 
     def in_step(self) -> Stmt:
         stages = self.tile.stages
         ahead = min(stages - 1, self.steps)
-        k = Var("k", "int32")
-        later = k + (stages - 1)
-        refill = self.load(later, FloorMod(later, const(stages)))
-        step = seq(
-            self.multiply(k),
-            Evaluate(storage_sync("shared")),  # the stage of the step before is free
-            self.one_thread(refill, later < self.steps),
-        )
+
+        def step(at: _Step) -> Stmt:
+            later = at.k + (stages - 1)
+            return seq(
+                self.multiply(at),
+                Evaluate(storage_sync("shared")),  # the stage of the step before is free
+                self.one_thread(self.load(later, at.before(stages)), later < self.steps),
+            )
+
         return seq(
             *self.barriers([1] * stages),
             self.one_thread(seq([self.load(const(n), const(n)) for n in range(ahead)])),
-            For(k, 0, self.steps, ForKind.SERIAL, step),
-            *self.sums_there(),
+            self.products("k", step),
         )
 
     # -- a warp group that copies beside those that multiply
@@ -261,68 +355,73 @@ class _Body:
         """Barriers 0, 1, ... say that a stage is full, those behind them that it is free, at which
         each warp arrives: it knows of its own part of a product only."""
         stages, threads = self.tile.stages, self.tile.threads
-        k, ahead = Var("k", "int32"), Var("k_copied", "int32")
-        stage, turn = self.place(ahead)
-        copy = seq(
-            Evaluate(H.ptx_wait_barrier(stage + stages, 1 - turn)),  # the first turn is free
-            self.load(ahead, stage),
-        )
-        copies = For(ahead, 0, self.steps, ForKind.SERIAL, copy)
-        before = FloorMod(k + (stages - 1), const(stages)) + stages
-        one_a_warp = And(FloorMod(self.thread, const(32)).equal(0), k > 0)
-        step = seq(self.multiply(k), IfThenElse(one_a_warp, Evaluate(H.ptx_arrive_barrier(before))))
-        multiply = seq(For(k, 0, self.steps, ForKind.SERIAL, step), *self.sums_there())
-        copying = IfThenElse(self.thread.equal(threads), copies)
-        sides = IfThenElse(self.thread >= threads, copying, multiply)
+        again = self.steps > stages  # whether stages are filled more than once
+        one_a_warp = FloorMod(self.thread, const(32)).equal(0)
+
+        def copy(at: _Step) -> Stmt:
+            load = self.load(at.k, at.stage)
+            free = Evaluate(H.ptx_wait_barrier(at.stage + stages, 1 - at.turn))
+            return seq(free, load) if again else load  # the first turn is free
+
+        def step(at: _Step) -> Stmt:
+            arrive = Evaluate(H.ptx_arrive_barrier(at.before(stages) + stages))
+            free = IfThenElse(And(one_a_warp, at.k > 0), arrive)
+            return seq(self.multiply(at, again), *([free] if again else []))
+
+        copying = IfThenElse(self.thread.equal(threads), self.rounds("k_copied", copy))
+        sides = IfThenElse(self.thread >= threads, copying, self.products("k", step))
         return seq(
-            *self.barriers([1] * stages + [threads // 32] * stages),
+            *self.barriers([1] * stages + [threads // 32] * stages * again),
             AttrStmt(const(0), "warp_specialized", const(1), sides),
         )
 
     # -- steps
 
-    def place(self, k: Any) -> tuple[Any, Any]:
-        """The stage of a step, and the parity of its turn."""
-        stages = const(self.tile.stages)
-        return FloorMod(k, stages), FloorMod(FloorDiv(k, stages), const(2))
+    def rounds(self, name: str, step: Callable[[_Step], Stmt]) -> Stmt:
+        """A loop over all steps, of which the device's compiler writes out as many as there are
+        stages: so the numbers of these are constants."""
+        stages = min(self.tile.stages, self.steps)
+        turn, stage = Var(f"{name}_turn", "int32"), Var(f"{name}_stage", "int32")
+        at = _Step(turn * stages + stage, stage, FloorMod(turn, const(2)))
+        body = step(at)
+        if self.steps % stages:
+            body = IfThenElse(at.k < self.steps, body)
+        once = For(stage, 0, stages, ForKind.UNROLLED, body)
+        marked = AttrStmt(stage, "pragma_unroll_explicit", const(0), once)
+        turns = -(-self.steps // stages)
+        return For(turn, 0, turns, ForKind.SERIAL, marked, annotations={UNROLL_BY: const(1)})
+
+    def products(self, name: str, step: Callable[[_Step], Stmt]) -> Stmt:
+        """All steps, and the wait for their sums."""
+        body = seq(self.rounds(name, step), self.wait_for_sums())
+        group = FloorDiv(self.thread, const(GROUP)) * GROUP_ROWS
+        for var, side, first in zip(self.descriptors, self.sides, (group, const(0))):
+            body = LetStmt(var, side.descriptor(first), body)
+        return body
 
     def load(self, step: Any, stage: Any) -> Stmt:
         """Start the copies of a step, by one thread."""
         expect = H.ptx_arrive_barrier_expect_tx(stage, self.tile.stage_bytes)
         return seq(Evaluate(expect), *(c for x in self.sides for c in x.copies(step, stage)))
 
-    def multiply(self, k: Any) -> Stmt:
-        """One step: wait for it, multiply, and wait for the step before."""
-        stage, turn = self.place(k)
+    def multiply(self, at: _Step, again: bool = True) -> Stmt:
+        """One step: wait for it, multiply, and wait for the step before, whose stage may be filled
+        `again` then."""
         return seq(
-            Evaluate(H.ptx_wait_barrier(stage, turn)),
+            Evaluate(H.ptx_wait_barrier(at.stage, at.turn)),
             Evaluate(H.ptx_wgmma_fence()),
-            *(self.product(k, stage, n) for n in range(self.tile.step // _DEPTH)),
+            *(self.product(at, n) for n in range(self.tile.step // self.tile.depth)),
             Evaluate(H.ptx_wgmma_commit_group()),
-            Evaluate(H.ptx_wgmma_wait_group(1)),
+            *([Evaluate(H.ptx_wgmma_wait_group(1))] if again else []),
         )
 
-    def product(self, k: Any, stage: Any, depth: int) -> Stmt:
-        a, b = self.sides
-        group = FloorDiv(self.thread, const(GROUP)) * GROUP_ROWS
-        add = const(1) if depth else cast("int32", k > 0)
+    def product(self, at: _Step, depth: int) -> Stmt:
+        a, b = (x.moved(d, at.stage, depth) for x, d in zip(self.sides, self.descriptors))
+        flips = [not x.along for x in self.sides]
+        add = const(1) if depth else cast("int32", at.k > 0)
         return Evaluate(
             H.ptx_wgmma(
-                "float32", f"m64n{self.tile.columns}k16", _TYPES[self.tile.dtype], self.sums.data,
-                0, a.descriptor(stage, group, depth), b.descriptor(stage, const(0), depth), add,
-                not a.along, not b.along,
+                SUMS[self.tile.dtype], f"m64n{self.tile.columns}k{self.tile.depth}",
+                _TYPES[self.tile.dtype], self.out.data, 0, a, b, add, *flips,
             )
         )  # fmt: skip
-
-    def store(self) -> list[Stmt]:
-        """The sums to the tile in shared memory, in pairs: PTX ISA, "Register Fragments"."""
-        t = self.thread
-        row = FloorDiv(t, const(32)) * 16 + FloorDiv(FloorMod(t, const(32)), const(4))
-        column = FloorMod(t, const(4)) * 2
-        made: list[Stmt] = []
-        for pair in range(self.tile.columns // 4):
-            value = self.sums.vload([2 * pair], "float32x2")
-            place: list[Any] = [row + pair % 2 * 8, column + pair // 2 * 8]
-            place = [0] * (len(self.out.shape) - 2) + place
-            made.append(vstore(self.out, place, value))
-        return made

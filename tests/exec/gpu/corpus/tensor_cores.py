@@ -10,8 +10,11 @@ import numpy as np
 from benchmarks.gpu_kernels import TensorTiles, tensor_matmul
 from tests.exec.gpu.kit import Case
 from tilewright import te, topi
+from tilewright.target.target import Target
+from tilewright.topi.schedules.gpu.machine import GpuMachine
 from tilewright.topi.schedules.gpu.warp_groups import schedule_on_warp_groups
 from tilewright.topi.tensor_intrin import WarpGroupTile
+from tilewright.topi.tensor_intrin.wgmma import SUMS
 
 NO_MATRICES = "OpenCL C has no matrix operations of warps"
 
@@ -44,22 +47,29 @@ def wmma(shape: tuple[int, int, int], stages: int = 1) -> TensorTiles:
     return TensorTiles((2 * m, 4 * n), (2 * m, 2 * n), 2 * k, stages, shape)
 
 
-def warp_groups(name: str, dtype: str, flips: tuple[bool, bool], specialized: bool) -> Case:
-    """A product of 72 x 136 x 264, five steps in two stages."""
-    m, n, k = 72, 136, 264
+def warp_groups(
+    name: str,
+    dtype: str,
+    flips: tuple[bool, bool],
+    specialized: bool,
+    columns: int = 64,
+    length: int | None = None,
+) -> Case:
+    """A product of 72 x 136 x 264, five steps in two stages; `length`: of a part of them."""
+    m, n, k = 72, 136, 264 if dtype != "int8" else 528
 
     def build() -> tuple[Any, list[Any]]:
         a = te.placeholder((k, m) if flips[0] else (m, k), dtype, "A")
         b = te.placeholder((n, k) if flips[1] else (k, n), dtype, "B")
-        c = topi.nn.matmul(a, b, None, "float32", *flips)
+        c = topi.nn.matmul(a, b, None, SUMS[dtype], *flips)
         s = te.create_schedule(c.op)
         along = (not flips[0], flips[1])
-        schedule_on_warp_groups(
-            s, c, c, WarpGroupTile(dtype, 64, 64, (m, n, k), along, 2, specialized)
-        )
+        tile = WarpGroupTile(dtype, 64, columns, (m, n, k), along, 2, specialized, None, length)
+        machine = GpuMachine.of(Target("cuda -arch=sm_90a"))
+        schedule_on_warp_groups(s, c, c, tile, machine)
         return s, [a, b, c]
 
-    draw = {"A": eighths, "B": eighths}
+    draw = {} if dtype == "int8" else {"A": eighths, "B": eighths}
     return Case(name, build, draw=draw, opencl=NO_MATRICES, arch="sm_90a")
 
 
@@ -91,4 +101,6 @@ CASES = [
     ),
     warp_groups("wgmma_half", "float16", (False, True), True),
     warp_groups("wgmma_bfloat_in_step", "bfloat16", (True, False), False),
+    warp_groups("wgmma_half_parts", "float16", (False, True), True, 32, 256),
+    warp_groups("wgmma_bytes", "int8", (False, True), True, 128),
 ]

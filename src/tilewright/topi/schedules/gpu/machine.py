@@ -192,7 +192,7 @@ def bind_grid(stage: Stage, axes: Sequence[IterVar]) -> IterVar:
     return x
 
 
-GROUPS = (4, 8, 16)  # rows of blocks that may follow each other down a column
+MOST_IN_GROUP = 16  # rows of blocks that may follow each other down a column
 
 
 def bind_blocks(
@@ -202,20 +202,39 @@ def bind_blocks(
     bx: IterVar,
     shape: tuple[int, int],
     machine: GpuMachine,
-) -> None:
+    tile: tuple[int, int] | None = None,
+) -> IterVar:
     """Bind the rows and columns of matrices of so many blocks (0: not known). Those of a row follow
     each other, or, if that is decided, those of a column in a group of rows: what both operands
-    give to the blocks that run at a time is then less, and stays in the second-level cache."""
+    give to the blocks that run at a time is then less, and stays in the second-level cache. With a
+    `tile`, its rows and columns, that is decided by what the blocks of all multiprocessors read.
+    The last loop over blocks."""
     rows, columns = shape
-    options = [g for g in GROUPS if columns > 1 and g < rows and rows % g == 0]
-    (group,) = machine.choose(stage.op.name, "group", [(1,), *((g,) for g in options)])
+    options = [g for g in groups_of(rows) if columns > 1]
+    best = 1
+    if tile and machine.processors:
+        best = min((1, *options), key=lambda g: _read_at_once(g, shape, tile, machine.processors))
+    (group,) = machine.choose(stage.op.name, "group", [(best,), (1,), *((g,) for g in options)])
     if group > 1:
         by, near = stage.split(by, factor=group)
         stage.reorder(by, bx, near)
         rows_of_blocks = [stage.fuse(by, bx, near)]
     else:
         rows_of_blocks = [by, bx]
-    bind_grid(stage, [*([fused(stage, [*batch])] if batch else []), *rows_of_blocks])
+    return bind_grid(stage, [*([fused(stage, [*batch])] if batch else []), *rows_of_blocks])
+
+
+def groups_of(rows: int) -> list[int]:
+    """How many rows of blocks a group may have, so that all have as many."""
+    return [g for g in range(2, MOST_IN_GROUP + 1) if g < rows and rows % g == 0]
+
+
+def _read_at_once(group: int, shape: tuple[int, int], tile: tuple[int, int], blocks: int) -> int:
+    """Rows and columns of the operands that so many blocks read, one after another in groups."""
+    groups = -(-blocks // (group * shape[1]))
+    rows = min(groups * group, shape[0])
+    columns = shape[1] if groups > 1 else -(-blocks // group)
+    return rows * tile[0] + min(columns, shape[1]) * tile[1]
 
 
 def bind_rows(stage: Stage, axis: IterVar, threads: int, dimension: str = "x") -> IterVar:

@@ -10,7 +10,7 @@ from ....tensor.tensor import Tensor
 from ..machine import extent_of, known_extent
 from .machine import GpuMachine, bind, bind_grid, fused, planned
 from .operands import Operand, operands_of, read_widened
-from .packing import pack_operands
+from .packing import kept_as_they_lie, lay_along, pack_operands
 from .reduce import schedule_reduce
 from .register_tiles import schedule_in_registers
 from .split_k import in_parts, parts_of
@@ -88,9 +88,11 @@ def schedule_sides(
     """A product whose operands are matrices, or one of them windows, whose reduction is `cut`: by
     warp groups or on tensor cores that have its types, by a `plan` if that is made, else in
     registers."""
-    tile = tile_for(product, sides, machine)
+    tile = tile_for(s, product, sides, machine) if cut is None and plan is None else None
     if tile is not None:
-        schedule_on_warp_groups(s, product, out, tile)
+        if not all(kept_as_they_lie(sides, extent_of(product.op.reduce_axis[0]))):
+            product, out = lay_along(s, product, out, sides, machine)
+        schedule_on_warp_groups(s, product, out, tile, machine)
         return
     is_laid = _is_laid(product)
     if machine.warp == WARP and _on_cores(product, sides, is_laid, machine):

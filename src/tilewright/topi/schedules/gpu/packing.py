@@ -61,7 +61,7 @@ def pack_operands(
     packed = [
         _filled(x, plan.shape[n])
         if keep
-        else machine.ahead(_packed(x, plan.whole(n), steps, length))
+        else machine.ahead(packed_rows(x, plan.whole(n), steps, length))
         for n, (x, keep) in enumerate(zip(sides, kept))
     ]
     element = product_of(op, [(t, not keep) for t, keep in zip(packed, kept)], length)
@@ -153,7 +153,40 @@ def _is_taken(side: Operand, number: int) -> bool:
     return side.along or (number == 1 and nbytes == 2)
 
 
-def _packed(side: Operand, rows: int, steps: int, length: int) -> Tensor:
+def lay_along(
+    s: Schedule, product: Tensor, out: Tensor, sides: tuple[Operand, Operand], machine: GpuMachine
+) -> tuple[Tensor, Tensor]:
+    """The product of operands of which those that do not lie so (`kept_as_they_lie`) are copied
+    beforehand, rows along the reduction, which end with zeros up to a multiple of 16 bytes; and the
+    stage that ends its group."""
+    op = s[product].op
+    steps, last = extent_of(op.reduce_axis[0]), product.op is out.op
+    length = steps + -steps % sides[0].widest
+    laid: list[tuple[Tensor, bool]] = []
+    for side, keep in zip(sides, kept_as_they_lie(sides, steps)):
+        rows = const_int(side.tensor.shape[-2 if side.along else -1]) or 0
+        copy = side.tensor if keep else machine.ahead(packed_rows(side, rows, steps, length))
+        laid.append((copy, not keep))
+    element = product_of(op, laid, length)
+    restated(s, product, compute([extent_of(a) for a in op.axis], element, op.name))
+    for side, (tensor, is_copy) in zip(sides, laid):
+        if is_copy and isinstance(tensor.op, ComputeOp):
+            arrange_packed(s[tensor], side.along, machine)
+    result = s[product].op.output(0)
+    return result, (result if last else s[out].op.output(0))
+
+
+def kept_as_they_lie(sides: Sequence[Operand], steps: int) -> list[bool]:
+    """Of which operands all rows start at multiples of 16 bytes, and run along the reduction where
+    elements are bytes; where that has no whole number of 16 bytes, of none: both have as many
+    steps."""
+    if steps % sides[0].widest:
+        return [False for _ in sides]
+    nbytes = parse(sides[0].tensor.dtype).nbytes
+    return [x.lanes * nbytes == VECTOR_BYTES and (x.along or nbytes > 1) for x in sides]
+
+
+def packed_rows(side: Operand, rows: int, steps: int, length: int) -> Tensor:
     """An operand with that many rows, or its own where their number is not known, of that length
     along the reduction, zeros behind its own, of which so many steps are used."""
     t = side.tensor

@@ -7,14 +7,18 @@ kernel that has what follows the product too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ....base.dtype import parse
 from ....loopir.construct import cast
 from ....loopir.expr import const_int
 from ....loopir.op import if_then_else
+from ....loopir.subst import substitute
 from ....schedule.api import Schedule
+from ....tensor.axes import reduce_axis
 from ....tensor.compute import compute
+from ....tensor.reduce import sum as reduce_sum
 from ....tensor.tensor import Tensor
 from ..machine import extent_of
 from ..restated import restated
@@ -66,6 +70,39 @@ def in_parts(
     parts = -(-steps // length)
     views = [_view(x, parts, length, steps) for x in sides]
     element = product_of(op, [(view, False) for view in views], length, leading=1)
+    return _added(s, product, out, element, parts, views, machine)
+
+
+def in_place(
+    s: Schedule, product: Tensor, out: Tensor, parts: int, length: int, machine: GpuMachine
+) -> Tensor:
+    """As `in_parts`, of products that read their part where it lies: each `length` steps, of which
+    those of the last reach over the end."""
+    op = s[product].op
+    steps = extent_of(op.reduce_axis[0])
+    k = reduce_axis((0, length), "k")
+
+    def element(p: Any, *i: Any) -> Any:
+        at = p * length + k.var
+        values = {a.var: v for a, v in zip((*op.axis, *op.reduce_axis), (*i, at))}
+        where = at < steps if parts * length > steps else None
+        return reduce_sum(substitute(op.body[0].source[0], values), axis=k, where=where)
+
+    return _added(s, product, out, element, parts, [], machine)
+
+
+def _added(
+    s: Schedule,
+    product: Tensor,
+    out: Tensor,
+    element: Any,
+    parts: int,
+    views: Sequence[Tensor],
+    machine: GpuMachine,
+) -> Tensor:
+    """The products of parts by an element of them, and what adds them up in the place of the whole
+    one; views are part of those who read them."""
+    op = s[product].op
     shape = [extent_of(a) for a in op.axis]
     partial: Tensor = compute([parts, *shape], element, f"{op.name}.parts")
 

@@ -16,72 +16,90 @@ from ....loopir.expr import const_int
 from ....loopir.iter import ProducerLoad
 from ....loopir.visit import walk
 from ....schedule.api import Schedule
+from ....schedule.state import GROUP_ROOT
 from ....tensor.op import PlaceholderOp
 from ....tensor.tensor import Tensor
-from ...tensor_intrin.wgmma import GROUP, GROUP_ROWS, WarpGroupTile, wgmma_tile
+from ...tensor_intrin.wgmma import (
+    GROUP,
+    GROUP_ROWS,
+    SPAN,
+    SUMS,
+    WarpGroupTile,
+    wgmma_store,
+    wgmma_tile,
+)
 from ..machine import extent_of, nearby, whole_vectors
-from .machine import MOST_STAGES, VECTOR_BYTES, GpuMachine, bind, bind_grid
+from .group_plan import Work
+from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks
 from .operands import Operand, read_widened
+from .packing import kept_as_they_lie
+from .split_k import in_place
 
-TILES = ((128, 128), (128, 64), (64, 64))  # rows and columns of a block, the best first
-_BLOCKS = 128  # of which devices have room for one each: smaller tiles are better than fewer blocks
+_STAGES = (2, 3, 4, 6, 8)
+_STRIPE = 32  # columns of a tile that are in shared memory at a time
 _PAD = 8  # sums behind a row, so that rows lie in other banks
 _ROOM = 1 << 10  # bytes of a block's shared memory that barriers and the start of all may take
-_TYPES = ("float16", "bfloat16")
 
 
 def tile_for(
-    product: Tensor, sides: tuple[Operand, Operand], machine: GpuMachine
+    s: Schedule, product: Tensor, sides: tuple[Operand, Operand], machine: GpuMachine
 ) -> WarpGroupTile | None:
     """The tile of a product that warp groups are for, None of others: of matrices, or of a batch of
-    them, of float16 or bfloat16 widened to float32, sizes known, arrays of which every row starts
-    at a multiple of 16 bytes, at least as large as the smallest tile."""
+    them, of types and sums that `SUMS` has, sizes known, that lie in memory, at least as large as
+    the smallest tile."""
     kinds = {x.tensor.dtype for x in sides}
-    if (
-        machine.warp_groups < 2 * GROUP
-        or len(product.shape) not in (2, 3)
-        or product.dtype != "float32"
-    ):
+    if machine.warp_groups < 2 * GROUP or len(product.shape) not in (2, 3):
         return None
     dtype = sides[0].tensor.dtype
-    if len(kinds) != 1 or dtype not in _TYPES:
+    if len(kinds) != 1 or SUMS.get(dtype) != product.dtype:
         return None
     if not read_widened(product.op, sides):
         return None
-    sizes = [const_int(n) for x in sides for n in x.tensor.shape]
-    if None in sizes or any(len(x.tensor.shape) != len(product.shape) for x in sides):
+    shapes = [[const_int(n) or 0 for n in x.tensor.shape] for x in sides]
+    if any(0 in shape or len(shape) != len(product.shape) for shape in shapes):
         return None
     batch = None
     if len(product.shape) == 3:
-        first, second = (const_int(x.tensor.shape[0]) or 0 for x in sides)
-        batch = (first, second)
-        if not all(_one_each(product.op, x) for x in sides) or 0 in batch:
+        batch = (shapes[0][0], shapes[1][0])
+        if not all(_one_each(product.op, x) for x in sides):
             return None
-    if not all(x.lanes * parse(dtype).nbytes == VECTOR_BYTES for x in sides):
-        return None
-    if not all(isinstance(x.tensor.op, PlaceholderOp) for x in sides):
+    if not all(_is_array(s, x.tensor) for x in sides):
         return None
     m, n, k = (extent_of(a) for a in (*product.op.axis[-2:], *product.op.reduce_axis))
-    groups = machine.warp_groups // GROUP - 1
-    fitting = [(r, c) for r, c in TILES if r <= min(m, groups * GROUP_ROWS) and c <= n]
-    if not fitting or k < 1:
+    first, second = (x.along or not y for x, y in zip(sides, kept_as_they_lie(sides, k)))
+    along = (first, second)
+    k += -k % sides[0].widest
+    if k < 1:
         return None
-    count = 1 if batch is None else max(batch)
-    filling = [(r, c) for r, c in fitting if -(-m // r) * -(-n // c) * count >= _BLOCKS]
-    along = (sides[0].along, sides[1].along)
-    tiles: dict[tuple[int, ...], WarpGroupTile] = {}
-    for rows, columns in dict.fromkeys((filling[0] if filling else fitting[-1], *fitting)):
-        left = machine.shared_bytes - _ROOM - rows * (columns + _PAD) * parse(product.dtype).nbytes
-        tile = WarpGroupTile(dtype, rows, columns, (m, n, k), along, 2, True, batch)
-        stages = min(MOST_STAGES, left // tile.stage_bytes)
-        if stages > 1:
-            tiles[rows, columns] = replace(tile, stages=stages)
-        elif not tiles:
-            return None  # what is best has no room
-    tile = tiles[machine.choose(product.op.name, "tile", tiles)]
-    most = tile.stages
-    (stages,) = machine.choose(product.op.name, "stages", nearby(most, 2, 3, most=most))
-    return replace(tile, stages=stages)
+    whole = WarpGroupTile(dtype, GROUP_ROWS, SPAN, (m, n, k), along, 2, True, batch)
+    work = Work(m, n, 1 if batch is None else max(batch), -(-k // whole.step))
+    tiles: dict[tuple[int, ...], tuple[WarpGroupTile, int]] = {}
+    for plan in work.plans(machine, 1 if along[1] else whole.step):
+        tile = replace(whole, rows=plan.rows, columns=plan.columns)
+        if _room(tile, machine) >= 2 * tile.stage_bytes:
+            tiles[plan.rows, plan.columns] = (tile, plan.parts)
+    if not tiles:
+        return None
+    name = product.op.name
+    tile, best = tiles[machine.choose(name, "tile", tiles)]
+    (parts,) = machine.choose(name, "parts", [(best,), *((p,) for p in work.parts)])
+    steps = -(-work.steps // parts)
+    most = min(_STAGES[-1], _room(tile, machine) // tile.stage_bytes, max(steps, 2))
+    best = work.stages(tile.rows, tile.columns, most)
+    (stages,) = machine.choose(name, "stages", nearby(best, *_STAGES, most=most))
+    length = None if parts == 1 else steps * tile.step
+    return replace(tile, stages=stages, length=length)
+
+
+def _room(tile: WarpGroupTile, machine: GpuMachine) -> int:
+    """Bytes of a block's shared memory that stages may take."""
+    sums = tile.rows * (_STRIPE + _PAD) * parse(SUMS[tile.dtype]).nbytes
+    return machine.shared_bytes - _ROOM - sums
+
+
+def _is_array(s: Schedule, t: Tensor) -> bool:
+    """Whether a tensor lies in the device's memory before the product begins."""
+    return isinstance(t.op, PlaceholderOp) or s[t].attach_spec().attach_type == GROUP_ROOT
 
 
 def _one_each(op: Any, side: Operand) -> bool:
@@ -92,20 +110,30 @@ def _one_each(op: Any, side: Operand) -> bool:
     return all(e.indices[0] is op.axis[0].var for e in loads)
 
 
-def schedule_on_warp_groups(s: Schedule, product: Tensor, out: Tensor, tile: WarpGroupTile) -> None:
-    """A product by tiles (`tile_for`), and the element-wise stage that ends its group."""
+def schedule_on_warp_groups(
+    s: Schedule, product: Tensor, out: Tensor, tile: WarpGroupTile, machine: GpuMachine
+) -> None:
+    """A product by tiles (`tile_for`), of operands that `lay_along` has laid, and the element-wise
+    stage that ends its group."""
+    if tile.length is not None:
+        product = out = in_place(s, product, out, tile.parts, tile.length, machine)
     if product.op is out.op:
         shared = s.cache_write(out, "shared")
     else:
         s[product].set_scope("shared")
         shared = product
+    total = s.cache_write(shared, "local")
     stage = s[out]
     *batch, i, j = stage.op.axis
+    wide = min(_STRIPE, tile.columns)
     lanes = whole_vectors(extent_of(j), VECTOR_BYTES // parse(stage.op.output_dtype(0)).nbytes)
-    by, y = stage.split(i, factor=tile.rows)
+    by, y = stage.split(i, factor=tile.held)
     bx, x = stage.split(j, factor=tile.columns)
-    stage.reorder(*batch, by, bx, y, x)
-    bind_grid(stage, [*batch, by, bx])
+    stripe, x = stage.split(x, factor=wide)
+    stage.reorder(*batch, by, bx, stripe, y, x)
+    shape = (-(-extent_of(i) // tile.rows), -(-extent_of(j) // tile.columns))
+    place = bind_blocks(stage, batch, by, bx, shape, machine, (tile.rows, tile.columns))
+    stage.unroll(stripe)
     flat = stage.fuse(y, x)
     if lanes > 1:
         flat, vector = stage.split(flat, factor=lanes)
@@ -114,6 +142,8 @@ def schedule_on_warp_groups(s: Schedule, product: Tensor, out: Tensor, tile: War
     bind(stage, thread, "threadIdx.x")
     stage.unroll(rest)
     sums = s[shared]
-    sums.compute_at(stage, bx)
-    sums.storage_align(sums.op.axis[-2], tile.columns, _PAD)
-    sums.tensorize(sums.op.axis[0], wgmma_tile(tile))
+    sums.compute_at(stage, stripe)
+    sums.storage_align(sums.op.axis[-2], wide, _PAD)
+    sums.tensorize(sums.op.axis[0], wgmma_store(tile, wide))
+    s[total].compute_at(stage, place)
+    s[total].tensorize(s[total].op.axis[0], wgmma_tile(tile))
