@@ -144,7 +144,7 @@ def test_code_is_that_of_known_rows(
     (opened,), (known,) = (
         _static(product(dtype, rows, columns, steps, turned, *batch), arch) for rows in (N, 512)
     )
-    assert opened.spills == opened.stack == 0 and opened.blocks == known.blocks
+    assert opened.spills == opened.stack == 0 and opened.blocks >= known.blocks
     assert tensor_instructions(opened) == tensor_instructions(known)
     assert opened.count("FFMA", loop=True) == known.count("FFMA", loop=True)
     assert opened.loop.total() <= 1.05 * known.loop.total()
