@@ -32,8 +32,10 @@ from .open import OpenExecutable
 from .passes.attention import fuse_attention
 from .passes.block_channels import block_channels
 from .passes.channels_last import channels_last
+from .passes.find_rolls import find_rolls
 from .passes.fuse import Group, fuse_nodes
 from .passes.fuse_rows import fuse_rows
+from .passes.join_moves import join_moves
 from .passes.known_divisors import know_divisors
 from .passes.memory import DEVICE_ALIGN, Parts, lifetimes, plan_memory, views
 from .passes.multiply_whole import multiply_whole
@@ -41,7 +43,7 @@ from .passes.narrow_floats import narrow_floats
 from .passes.pack_dense import pack_dense
 from .passes.pool_first import pool_first
 from .passes.recurrent import recurrent
-from .passes.reshapes import sink_reshapes
+from .passes.reshapes import narrow_first, sink_reshapes
 from .passes.simplify import (
     drop_identities,
     fold_batch_norm,
@@ -71,6 +73,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     fold_constants(graph)
     drop_identities(graph)
     merge_equal(graph)
+    find_rolls(graph, along_last=_is_device(target))
     multiply_whole(graph)
     wide = _computed_wide(target)
     if dtype in wide:
@@ -87,6 +90,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     fuse_rows(graph)
     if dtype != "float32" and dtype not in wide:
         narrow_floats(graph, dtype)
+        narrow_first(graph)
     lanes = _block(target, dtype)
     if _is_device(target):
         channels_last(graph, target.capabilities.matrix_products)
@@ -104,6 +108,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     if not _is_device(target) and graph.symbols is None:  # its tiles are cut for known sizes
         fuse_attention(graph, target)
     know_divisors(graph)
+    join_moves(graph)
     sink_reshapes(graph)
     drop_identities(graph)
     graph.drop_dead_nodes()
@@ -200,7 +205,7 @@ def _compiled(
     chosen, original = team.target, graph
     graph, groups = prepare(graph, chosen, dtype)
     align = DEVICE_ALIGN if _is_device(chosen) else ALIGNMENT
-    groups, same = views(graph, groups, not _is_device(chosen), align)
+    groups, same = views(graph, groups, align)
     distinct, which = distinct_groups(groups)
     symbols = graph.symbols
     if symbols is not None:

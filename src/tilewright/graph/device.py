@@ -121,9 +121,11 @@ class DeviceExecutable(Shown):
         arrays = []
         for place, want in zip(call.args, function.info.args):
             array = slots[place.slot]
+            shape = tuple(int(d) for d in want.shape)  # type: ignore[arg-type]
             if place.slot == len(slots) - 1:
-                shape = [int(d) for d in want.shape]  # type: ignore[arg-type]
                 array = array[place.offset :]._create_view(shape, want.dtype)
+            elif array.shape != shape:  # a reshape of an input, or what an output is one of
+                array = array._create_view(shape)
             arrays.append(array)
         assert isinstance(function, DeviceFunction)
         return function, tuple(arrays)

@@ -124,7 +124,7 @@ class _Plan:
         device = "gpu" in target.keys
         self.graph, groups = prepare(graph, target, dtype)
         self.align = DEVICE_ALIGN if device else ALIGNMENT
-        self.groups, self.same = views(self.graph, groups, not device, self.align)
+        self.groups, self.same = views(self.graph, groups, self.align)
         self.distinct, self.which = distinct_groups(self.groups)
         self.tuned = find_schedules(self.distinct, target, records)
         self.target = target

@@ -103,14 +103,14 @@ class _Scatter:
     """Which elements of `data` the updates meet. `target(read, u)`: the place that update `u`
     writes to, with indices by `read`. For an element at `i` on its own: `count` updates may meet
     it, update `k` does where `hit(i, k)` and is the one at `source(i, k)`, given `inside(i)`; only
-    the first `depth` numbers of `i` count for that. Updates that differ behind their first `lead`
-    indices meet different elements, at places that differ as they do."""
+    the numbers of `i` at `dims` count for that. Updates that differ before `dims`, or behind their
+    first `lead` indices, meet different elements, at places that differ as they do."""
 
     data: Tensor
     indices: Tensor
     target: Callable[[Any, Sequence[Any]], list[Any]]
     count: Any
-    depth: int
+    dims: slice
     inside: Callable[[Sequence[Any]], list[Any]]
     hit: Callable[[Sequence[Any], Any], Any]
     source: Callable[[Sequence[Any], Any], Sequence[Any]]
@@ -156,7 +156,7 @@ def scatter_elements(
         indices,
         lambda read, u: along(u, _from_start(read(u), whole[at])),
         shape[at],
-        data.ndim,
+        slice(0, data.ndim),
         inside,
         hit,
         along,
@@ -206,13 +206,14 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str) -> Ten
 
 
 def scatter_at(
-    data: Tensor, indices: Tensor, updates: Tensor, mode: str, index_axis: int
+    data: Tensor, indices: Tensor, updates: Tensor, mode: str, index_axis: int, first: int = 0
 ) -> Tensor:
-    """As scatter_nd, with the indices along dimension `index_axis` of `indices` (0 or -1)."""
+    """As scatter_nd, with the indices along dimension `index_axis` of `indices` (0 or -1), of the
+    dimensions from `first` on; updates have the places in their stead, behind those before them."""
     depth, places = _index_shape(indices, index_axis)
     whole = get_const_tuple(data.shape)
     rank = len(places)
-    if depth > data.ndim:
+    if first + depth > data.ndim:
         raise TilewrightError(f"scatter_nd: {data!r} has no {depth} dimensions for {indices!r}")
 
     def apart(k: Any) -> list[Any]:
@@ -223,22 +224,24 @@ def scatter_at(
         return found
 
     def at(read: Any, u: Sequence[Any]) -> list[Any]:
-        return [_from_start(read(_number(u, n, index_axis)), whole[n]) for n in range(depth)]
+        numbers = [read(_number(u, n, index_axis)) for n in range(depth)]
+        return [_from_start(p, d) for p, d in zip(numbers, whole[first:])]
 
     def hit(i: Sequence[Any], k: Any) -> Any:
         found = at(lambda u: indices(*u), apart(k))
-        return O.all(const(1, "bool"), *(p.equal(cast(p.dtype, j)) for p, j in zip(found, i)))
+        mine = zip(found, i[first:])
+        return O.all(const(1, "bool"), *(p.equal(cast(p.dtype, j)) for p, j in mine))
 
     plan = _Scatter(
         data,
         indices,
-        lambda read, u: [*at(read, u[:rank]), *u[rank:]],
+        lambda read, u: [*u[:first], *at(read, u[first : first + rank]), *u[first + rank :]],
         prod(places),
-        depth,
+        slice(first, first + depth),
         lambda i: [],
         hit,
-        lambda i, k: [*apart(k), *i[depth:]],
-        rank,
+        lambda i, k: [*i[:first], *apart(k), *i[first + depth :]],
+        first + rank,
     )
     return _scatter(plan, updates, mode, "T_scatter_nd")
 
@@ -291,9 +294,11 @@ def _in_order(plan: _Scatter, data: Tensor, updates: Tensor, reduction: str, nam
                 place = _apart(i, data.shape)
                 out[place] = old[place]
         with ExitStack() as stack:
+            alike = plan.dims.start and _pays(updates.shape)  # the first loop's turns are apart
             u = [
-                stack.enter_context(build.for_range(0, d, f"u{k}"))
+                stack.enter_context(build.for_range(0, d, f"u{k}", kind=kind))
                 for k, d in enumerate(updates.shape[: plan.lead])
+                for kind in ["parallel" if alike and k == 0 else "serial"]
             ]
             behind = [const(0)] * (updates.ndim - plan.lead)
             to = plan.target(lambda at: index[tuple(at)], [*u, *behind])
@@ -352,15 +357,18 @@ def _by_place(plan: _Scatter, data: Tensor, updates: Tensor, reduction: str, nam
         return O.if_then_else(O.all(*inside), met, other) if inside else met
 
     if reduction == "update":
+        if const_int(plan.count) == 1:
+            return _by_one(plan, data, updates, name)
         nothing = const(-1)
+        before = [const(0)] * plan.dims.start
         last: Tensor = compute(
-            data.shape[: plan.depth],
-            lambda *i: R.max(found(i, k.var, nothing), axis=k),
+            data.shape[plan.dims],
+            lambda *i: R.max(found([*before, *i], k.var, nothing), axis=k),
             f"{name}_last",
         )
 
         def element(*i: Any) -> Any:
-            which = last(*i[: plan.depth])
+            which = last(*i[plan.dims])
             return O.if_then_else(which >= 0, updates(*plan.source(i, which)), data(*i))
 
         result: Tensor = compute(data.shape, element, name, INJECTIVE)
@@ -379,6 +387,20 @@ def _by_place(plan: _Scatter, data: Tensor, updates: Tensor, reduction: str, nam
     result = compute(
         data.shape, lambda *i: _COMBINE[reduction](data(*i), met(*i)), name, "elemwise"
     )
+    return result
+
+
+def _by_one(plan: _Scatter, data: Tensor, updates: Tensor, name: str) -> Tensor:
+    """Every element by itself, where a single update may meet it, as a step's key in a cache."""
+    only = const(0)
+
+    def element(*i: Any) -> Any:
+        old = data(*i)
+        new = O.if_then_else(plan.hit(i, only), updates(*plan.source(i, only)), old)
+        inside = plan.inside(i)
+        return O.if_then_else(O.all(*inside), new, old) if inside else new
+
+    result: Tensor = compute(data.shape, element, name, INJECTIVE)
     return result
 
 

@@ -58,7 +58,9 @@ class Compose:
 
     def broadcast(self, v: Value, shape: Sequence[int]) -> Value:
         shape = tuple(shape)
-        return v if v.shape == shape else self("broadcast_to", v, shape=shape)
+        if (1,) * (len(shape) - len(v.shape)) + v.shape == shape:
+            return self.reshape(v, shape)
+        return self("broadcast_to", v, shape=shape)
 
     def part(self, v: Value, axis: int, begin: int, end: int, step: int = 1) -> Value:
         """Elements begin, begin + step, ... before `end` along `axis`; an end of -1 with a step

@@ -70,6 +70,19 @@ def _arange(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     return result
 
 
+def _roll(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    """All elements along a dimension from `first` on, then those before it."""
+    x, axis, first = t[0], a["axis"], a["first"]
+    ahead = x.shape[axis] - first  # elements from `first` to the end
+
+    def element(*i: Any) -> Any:
+        k = i[axis]
+        return x(*i[:axis], O.select(k < ahead, k + first, k - ahead), *i[axis + 1 :])
+
+    result: Tensor = compute(x.shape, element, "T_roll", "injective")
+    return result
+
+
 def _numpy_slice(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
     ends = [None if e == -1 and s < 0 else e for e, s in zip(a["end"], a["strides"])]
     return x[0][tuple(map(slice, a["begin"], ends, a["strides"]))]
@@ -126,6 +139,7 @@ OPS: dict[str, OpSpec] = {
     ),
     "extents": OpSpec(_extents, INJECTIVE),
     "arange": OpSpec(_arange, INJECTIVE),
+    "roll": OpSpec(_roll, INJECTIVE, lambda x, a: np.roll(x[0], -a["first"], a["axis"]), MOVED),
     "slice": OpSpec(_slice, INJECTIVE, _numpy_slice, MOVED),
     "pack_channels": OpSpec(lambda t, a: topi.pack_channels(t[0], a["block"]), INJECTIVE),
     "unpack_channels": OpSpec(lambda t, a: topi.unpack_channels(t[0], a["channels"]), INJECTIVE),

@@ -44,11 +44,12 @@ def _numpy_elements(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
 
 def _numpy_nd(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
     data, indices, updates = x
-    depth, rank = indices.shape[-1], indices.ndim - 1
+    depth, rank, first = indices.shape[-1], indices.ndim - 1, a.get("first", 0)
     whole = np.ogrid[tuple(slice(d) for d in updates.shape)]
-    behind = (1,) * (updates.ndim - rank)
+    behind = (1,) * (updates.ndim - rank - first)
     at = [indices[..., k].reshape(indices.shape[:-1] + behind) for k in range(depth)]
-    return _combine(data, [*at, *whole[rank:]], updates, a["reduction"])
+    places = [*whole[:first], *at, *whole[first + rank :]]
+    return _combine(data, places, updates, a["reduction"])
 
 
 OPS: dict[str, OpSpec] = {
@@ -64,8 +65,10 @@ OPS: dict[str, OpSpec] = {
         _numpy_elements,
     ),
     "scatter_nd": OpSpec(
-        lambda t, a: scatter_at(t[0], t[1], t[2], a["reduction"], -1), OPAQUE, _numpy_nd
-    ),
+        lambda t, a: scatter_at(t[0], t[1], t[2], a["reduction"], -1, a.get("first", 0)),
+        OPAQUE,
+        _numpy_nd,
+    ),  # `first`: the dimension from which on indices say where, 0 by default
     "tensor_scatter": OpSpec(
         lambda t, a: topi.tensor_scatter(t[0], t[1], t[2], a["axis"], a["mode"]), INJECTIVE
     ),

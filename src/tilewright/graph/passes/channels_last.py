@@ -16,6 +16,7 @@ import numpy as np
 from ...base.mapped import compact
 from ...topi.elemwise import accumulator
 from ..ir import Graph, Node, Value, constant
+from ..ops import ELEMWISE, OPS
 from .laying import Laying
 
 LEAST_PIXELS = 16  # of the result: a product has rows of a fragment
@@ -38,6 +39,8 @@ class _Last(Laying):
     def __init__(self, graph: Graph, products: Collection[tuple[str, str]]) -> None:
         super().__init__(graph)
         self.products = products
+        self.readers = graph.consumers()
+        self.turned: set[Value] = set()
         self.rules |= {
             "conv2d": self._conv,
             "pool2d": self._pool,
@@ -46,16 +49,38 @@ class _Last(Laying):
             "scale_shift": self._channelwise,
             "concat": self._concat,
             "reduce": self._over_pixels,
+            "transpose": self._channels_moved,
         }
 
     def _laid_back(self, v: Value) -> Value:
         return self.emit("transpose", [self.laid[v]], v.name + ".plain", {"axes": _FIRST})
 
     def _last(self, v: Value) -> Value:
-        """The other form of a value."""
-        if v not in self.laid:
-            self.keep(v, self.emit("transpose", [v], v.name + ".last", {"axes": _LAST}))
+        """The other form of a value. What is computed element by element from one that is moved
+        then joins the move, which no kernel of what was before does."""
+        steps = [v]
+        while steps[-1] not in self.laid and (source := self._before(steps[-1])) is not None:
+            steps.append(source)
+        first = steps.pop()
+        if first not in self.laid:
+            moved = self.emit("transpose", [first], first.name + ".last", {"axes": _LAST})
+            self.keep(first, moved)
+        for value in reversed(steps):
+            node = value.producer
+            assert node is not None
+            inputs = [self._operand(u, value.shape) for u in node.inputs]
+            known = [u for u in inputs if u is not None]
+            self.keep(value, self.emit(node.op, known, node.name + ".last", node.attrs))
         return self.laid[v]
+
+    def _before(self, v: Value) -> Value | None:
+        """What a value that one node reads is computed from element by element, beside numbers."""
+        node = v.producer
+        if node is None or OPS[node.op].kind != ELEMWISE or "axis" in node.attrs:
+            return None
+        others = [u for u in dict.fromkeys(node.inputs) if u.shape or not u.is_constant]
+        alone = len(self.readers.get(v, ())) == 1 and v not in self.graph.outputs
+        return others[0] if alone and len(others) == 1 and others[0].shape == v.shape else None
 
     def _conv(self, node: Node) -> bool:
         data, kernel = node.inputs
@@ -98,6 +123,27 @@ class _Last(Laying):
         if not pixels or source not in self.laid:
             return False
         return self.replace(node, [self.laid[source]], {**node.attrs, "axes": [1, 2]})
+
+    def _channels_moved(self, node: Node) -> bool:
+        """Channels that the network itself moves to the front: they were last, where this other
+        form is wanted."""
+        (source,) = node.inputs
+        if tuple(node.attrs["axes"]) != _FIRST:
+            return False
+        self.laid[node.output] = self.plainly(source)
+        self.turned.add(node.output)
+        return True
+
+    def _takes(self, node: Node, laid: list[Value]) -> bool:
+        """What is last only because the network had it so goes on like that beside other such
+        values: laying these would be a move, and another one to lay the result back."""
+        if any(v not in self.turned for v in laid):
+            return True
+        whole = [v for v in node.inputs if v.shape == node.output.shape and not v.is_constant]
+        if not laid or any(v not in self.laid for v in whole):
+            return False
+        self.turned.add(node.output)
+        return True
 
     def _channelwise(self, node: Node) -> bool:
         source, *values = node.inputs

@@ -35,37 +35,30 @@ Parts = Mapping[Value, Part]
 
 
 def views(
-    graph: Graph, groups: Sequence[Group], of_arrays: bool = True, align: int = ALIGNMENT
+    graph: Graph, groups: Sequence[Group], align: int = ALIGNMENT
 ) -> tuple[list[Group], dict[Value, Part]]:
     """The groups without those that only give other views, and what their outputs, and what else
     is written where a view of it is needed, are parts of. Parts start at multiples of `align`.
 
-    Inputs and outputs of the graph have views only where `of_arrays`; what an output is a reshape
-    of is then written there."""
-    kept, same = _reshapes(graph, groups, of_arrays)
+    What an output of the graph is a reshape of is written there."""
+    kept, same = _reshapes(graph, groups)
     joins = _Joins(graph, same, align)
     return joins.without(kept), joins.parts()
 
 
-def _reshapes(
-    graph: Graph, groups: Sequence[Group], of_arrays: bool
-) -> tuple[list[Group], dict[Value, Value]]:
+def _reshapes(graph: Graph, groups: Sequence[Group]) -> tuple[list[Group], dict[Value, Value]]:
     """The groups without those that only reshape, and what each of their outputs is a view of."""
     kept: list[Group] = []
     same: dict[Value, Value] = {}
     outputs = set(graph.outputs)
-    fixed = set() if of_arrays else {*graph.inputs, *graph.outputs}
     for group in groups:
         source = group.inputs[0] if group.inputs else None
         root = None if source is None else same.get(source, source)
         if root is None or root.is_constant or any(n.op != "reshape" for n in group.nodes):
             kept.append(group)
         elif group.output not in outputs:
-            if root in fixed:
-                kept.append(group)
-            else:
-                same[group.output] = root
-        elif root.producer is None or root in outputs or not of_arrays:
+            same[group.output] = root
+        elif root.producer is None or root in outputs:
             kept.append(group)
         else:
             same |= {v: group.output for v, of in same.items() if of is root}

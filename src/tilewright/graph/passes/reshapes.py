@@ -3,7 +3,8 @@
 What a dense layer gives is a matrix; networks view it as (batch, length, channels), add a bias,
 apply an activation, and view it as a matrix again for the next one. Element-wise operations do not
 care, and without a reshape in between they join the layer's kernel. So it is with other layouts of
-channels, where an image has one place.
+channels, where an image has one place, and with conversions to fewer bits, between which and what
+made their numbers nothing should move.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from ...base.dtype import parse
 from ..ir import Graph, Node, Value, constant
-from ..ops import ELEMWISE, OPS
+from ..ops import ELEMWISE, OPS, node_of
 
 Shape = tuple[int, ...]
 
@@ -44,6 +46,35 @@ def _keeps_order(node: Node) -> bool:
         images = all(d == 1 for d in (shape[2:] if node.op == "pack_channels" else shape[2:-1]))
         return images and prod(shape) == prod(node.output.shape)
     return False
+
+
+def narrow_first(graph: Graph) -> Graph:
+    """Convert to fewer bits before elements are moved, not after: fewer bytes move, and the
+    conversion joins the kernel of what made them."""
+    readers, outputs = graph.consumers(), set(graph.outputs)
+
+    def instead(node: Node) -> Sequence[Node] | None:
+        if node.op != "cast" or _bytes(node.inputs[0]) <= _bytes(node.output):
+            return None
+        first, moves = node.inputs[0], []
+        while (move := first.producer) is not None and move.op in ("reshape", "transpose"):
+            if len(readers[first]) != 1 or first in outputs:
+                break
+            moves.append(move)
+            first = move.inputs[0]
+        if not moves:
+            return None
+        made = [node_of("cast", [first], node.name, node.attrs)]
+        for move in reversed(moves):
+            made.append(node_of(move.op, [made[-1].output], f"{move.name}.narrow", move.attrs))
+        last = made.pop()
+        return [*made, Node(last.op, last.name, last.inputs, node.outputs, last.attrs)]
+
+    return graph.rewrite(instead)
+
+
+def _bytes(v: Value) -> int:
+    return parse(v.dtype).nbytes
 
 
 def _source(v: Value) -> Value | None:

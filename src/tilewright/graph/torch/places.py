@@ -84,16 +84,15 @@ def index_put(
         raise c.error("places by conditions are not supported")
     shape = broadcast_shapes(*(v.shape for _, v in given))
     columns = [c.reshape(c.broadcast(c.cast(v, "int64"), shape), (*shape, 1)) for _, v in given]
+    reduction = "add" if accumulate else "update"
+    at, first = c.join(columns, len(shape)), axes[0]
+    if axes == list(range(first, axes[-1] + 1)):  # written where they are, as keys into a cache
+        updates = c.broadcast(values, (*x.shape[:first], *shape, *x.shape[axes[-1] + 1 :]))
+        return c("scatter_nd", x, at, updates, reduction=reduction, first=first)
     order = [*axes, *(k for k in range(len(x.shape)) if k not in axes)]
     turned = c.transpose(x, order)
-    others = turned.shape[len(axes) :]
-    front = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
-    whole = (*others[:front], *shape, *others[front:])
-    places = range(front, front + len(shape))  # the indices' own dimensions, which come first here
-    first = [*places, *(k for k in range(len(whole)) if k not in places)]
-    updates = c.transpose(c.broadcast(values, whole), first)
-    reduction = "add" if accumulate else "update"
-    out = c("scatter_nd", turned, c.join(columns, len(shape)), updates, reduction=reduction)
+    updates = c.broadcast(values, (*shape, *turned.shape[len(axes) :]))
+    out = c("scatter_nd", turned, at, updates, reduction=reduction)
     return c.transpose(out, [order.index(k) for k in range(len(order))])
 
 
