@@ -6,7 +6,8 @@ On a CPU the lines are shared out among its threads; on a device each of its thr
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from math import prod
 from typing import Any
 
@@ -63,6 +64,16 @@ def each(
     return _Threads(ib, count, min(threads, count))
 
 
+@contextmanager
+def kernel(ib: IRBuilder, blocks: Any, threads: Any) -> Iterator[tuple[Any, Any]]:
+    """The statements of one kernel; gives the numbers of the block and of its thread."""
+    block, thread = thread_axis("blockIdx.x"), thread_axis("threadIdx.x")
+    with ib.new_scope():
+        ib.scope_attr(block, "thread_extent", blocks)
+        ib.scope_attr(thread, "thread_extent", threads)
+        yield block.var, thread.var
+
+
 class _Threads:
     """As a loop, by threads of a device."""
 
@@ -73,11 +84,10 @@ class _Threads:
 
     def __enter__(self) -> Any:
         threads = self.threads
-        block, thread = thread_axis("blockIdx.x"), thread_axis("threadIdx.x")
-        self.scopes.enter_context(self.ib.new_scope())
-        self.ib.scope_attr(block, "thread_extent", -(-self.count // threads))
-        self.ib.scope_attr(thread, "thread_extent", threads)
-        line = block.var * threads + thread.var
+        block, thread = self.scopes.enter_context(
+            kernel(self.ib, -(-self.count // threads), threads)
+        )
+        line = block * threads + thread
         if self.count % threads:
             self.scopes.enter_context(self.ib.if_scope(line < self.count))
         return line
