@@ -61,7 +61,7 @@ def each(
         many = isinstance(steps, int) and isinstance(count, int) and count > 1
         kind = "parallel" if many and steps >= _PARALLEL else "serial"
         return ib.for_range(0, count, name="line", kind=kind)
-    return _Threads(ib, count, min(threads, count))
+    return _Threads(ib, count, min(threads, count) if isinstance(count, int) else threads)
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def kernel(ib: IRBuilder, blocks: Any, threads: Any) -> Iterator[tuple[Any, Any]
 class _Threads:
     """As a loop, by threads of a device."""
 
-    def __init__(self, ib: IRBuilder, count: int, threads: int) -> None:
+    def __init__(self, ib: IRBuilder, count: Any, threads: int) -> None:
         self.ib = ib
         self.count, self.threads = count, threads
         self.scopes = ExitStack()
@@ -88,7 +88,7 @@ class _Threads:
             kernel(self.ib, -(-self.count // threads), threads)
         )
         line = block * threads + thread
-        if self.count % threads:
+        if not isinstance(self.count, int) or self.count % threads:
             self.scopes.enter_context(self.ib.if_scope(line < self.count))
         return line
 
