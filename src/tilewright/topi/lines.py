@@ -52,6 +52,17 @@ def on_device() -> bool:
     return target is not None and "gpu" in target.keys
 
 
+def threads_of(most: int, shared: int = 0) -> int:
+    """A power of two, at most so many threads of a block that the target allows, each of which
+    needs so many bytes of shared memory."""
+    target = Target.current(allow_none=False)
+    assert target is not None, "asked for on a device"
+    most = min(most, target.max_num_threads)
+    if shared:
+        most = max(1, min(most, target.max_shared_memory_per_block // shared))
+    return 1 << (most.bit_length() - 1)
+
+
 def each(
     ib: IRBuilder, count: Any, steps: Any, threads: int = _THREADS
 ) -> AbstractContextManager[Any]:
@@ -61,6 +72,7 @@ def each(
         many = isinstance(steps, int) and isinstance(count, int) and count > 1
         kind = "parallel" if many and steps >= _PARALLEL else "serial"
         return ib.for_range(0, count, name="line", kind=kind)
+    threads = threads_of(threads)
     return _Threads(ib, count, min(threads, count) if isinstance(count, int) else threads)
 
 

@@ -17,7 +17,7 @@ from ..loopir import op as O
 from ..loopir.expr import cast, const
 from ..loopir.ir_builder import IRBuilder
 from ..tensor.compute import placeholder
-from .lines import Lines, kernel, variable
+from .lines import Lines, kernel, threads_of, variable
 from .schedules.gpu.tile_plan import FILLING
 
 LEAST = 64  # elements of a line, that are work for a warp
@@ -38,7 +38,7 @@ def in_blocks(lines: Lines) -> bool:
 
 def parts_of(lines: Lines) -> int:
     """Into how many parts lines are cut, each of which is work for a block."""
-    tiles = -(-lines.length // (_THREADS * _EACH))
+    tiles = -(-lines.length // (threads_of(_THREADS) * _EACH))
     parts: int = max(1, min(tiles // _LEAST_TILES, _BLOCKS // lines.count))
     return parts
 
@@ -88,7 +88,7 @@ def _scan(
     """A kernel whose blocks have parts of lines. It gives `total` what a part comes to, at (line,
     part), and writes nothing else, or goes on from what is `ahead` of it."""
     dtype, join, start = sums.dtype, sums.join, cast(sums.dtype, sums.start)
-    threads = _THREADS
+    threads = threads_of(_THREADS)
     while threads > 32 and threads * _EACH >= 2 * lines.length:
         threads //= 2
     tiles = -(-lines.length // (threads * _EACH))

@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..base.dtype import parse
 from ..loopir import op as O
 from ..loopir.expr import cast, const
 from ..loopir.ir_builder import IRBuilder
-from .lines import kernel, variable
+from .lines import kernel, threads_of, variable
 
 Read = Callable[[Any, Any], tuple[Any, Any]]  # the key and the place at (line, index)
 Write = Callable[[Any, Any, Any, Any], None]  # a key and a place to (line, index)
@@ -48,27 +49,29 @@ class Tile:
         return self.group * self.runs
 
 
-def tile_of(count: Any, length: int) -> Tile:
-    """What a block has of `count` lines: some whole ones, with as little as possible to fill up,
-    or a part of a long one."""
-    if length > _THREADS * _MOST:
-        return Tile(_EACH, _THREADS, 1)
+def tile_of(dtype: str, count: Any, length: int) -> Tile:
+    """What a block has of `count` lines of keys of a type: some whole ones, with as little as
+    possible to fill up, or a part of a long one."""
+    threads = threads_of(_THREADS, _MOST * (parse(dtype).nbytes + 4))
+    if length > threads * _MOST:
+        return Tile(_EACH, threads, 1)
     possible = range(min(length, _LEAST) | 1, _MOST + 1, 2)
-    sizes = [(each << j, -each) for each in possible for j in range(_THREADS.bit_length())]
+    sizes = [(each << j, -each) for each in possible for j in range(threads.bit_length())]
     size, each = min(s for s in sizes if s[0] >= length)
     group = size // -each
     runs = 1
-    many = count // _THREADS if isinstance(count, int) else 1
-    while group * runs < _WARP or (group * runs < _THREADS and runs < many):
+    many = count // threads if isinstance(count, int) else 1
+    least = min(_WARP, threads)
+    while group * runs < least or (group * runs < threads and runs < many):
         runs *= 2
     return Tile(-each, group, runs)
 
 
-def room_of(count: Any, length: int, wanted: int) -> int:
+def room_of(dtype: str, count: Any, length: int, wanted: int) -> int:
     """Elements of a line that are kept between kernels, on either of two sides; none of a line that
     is no longer than a tile."""
-    length, run = _rounds(count, length, wanted)[0]
-    tiles = -(-length // tile_of(count, length).length)
+    length, run = _rounds(dtype, count, length, wanted)[0]
+    tiles = -(-length // tile_of(dtype, count, length).length)
     return tiles * run if tiles > 1 else 0
 
 
@@ -83,8 +86,8 @@ def sort_lines(
     """Kernels that write the places of the first elements of lines, in order, at (line, number).
 
     `shape`: lines, the length of each, and how many elements of it are wanted; `key(line, place)`
-    is an integer of `dtype` to order by. `between`: keys and places, (lines, 2, room_of(*shape)),
-    where there is room.
+    is an integer of `dtype` to order by. `between`: keys and places, (lines, 2, room_of(dtype,
+    *shape)), where there is room.
     """
     count, length, wanted = shape
 
@@ -106,9 +109,9 @@ def sort_lines(
         return keep
 
     source: Read = read
-    rounds = _rounds(count, length, wanted)
+    rounds = _rounds(dtype, count, length, wanted)
     for n, (size, run) in enumerate(rounds):
-        tile = tile_of(count, size)
+        tile = tile_of(dtype, count, size)
         tiles = -(-size // tile.length)
         to = to_side(n % 2) if tiles > 1 else finish
         _sort_tiles(ib, dtype, tile, (count, size, run), source, to)
@@ -121,19 +124,19 @@ def sort_lines(
         with ib.for_range(0, levels - 1, name="level") as level:
             side = ib.let("side", (level + first) & 1)
             whole = (count, tiles, tiles)
-            _merge_runs(ib, dtype, whole, level, from_side(side), to_side(1 - side))
+            _merge_runs(ib, dtype, tile, whole, level, from_side(side), to_side(1 - side))
     last = levels - 1
     shown = -(-wanted // tile.length)
     source = from_side((last + first) % 2)
-    _merge_runs(ib, dtype, (count, tiles, shown), const(last), source, finish)
+    _merge_runs(ib, dtype, tile, (count, tiles, shown), const(last), source, finish)
 
 
-def _rounds(count: Any, length: int, wanted: int) -> list[tuple[int, int]]:
+def _rounds(dtype: str, count: Any, length: int, wanted: int) -> list[tuple[int, int]]:
     """The lengths of lines whose tiles are sorted one after another, and how many elements of a
     tile are kept: only the wanted ones, as long as that leaves much less."""
     found: list[tuple[int, int]] = []
     while True:
-        tile = tile_of(count, length).length
+        tile = tile_of(dtype, count, length).length
         tiles = -(-length // tile)
         if tiles == 1 or tiles * wanted * _FEWER > length:
             return [*found, (length, tile)]
@@ -182,6 +185,7 @@ def _sort_tiles(
 def _merge_runs(
     ib: IRBuilder,
     dtype: str,
+    size: Tile,
     shape: tuple[Any, int, int],
     level: Any,
     read: Read,
@@ -190,9 +194,9 @@ def _merge_runs(
     """A kernel that merges each two neighbours of the runs of lines, of 2^level tiles each; a block
     makes a tile. `shape`: lines, tiles of each, how many of what comes out are wanted."""
     count, tiles, wanted = shape
-    length = _EACH * _THREADS
-    with kernel(ib, count * wanted, _THREADS) as (block, t):
-        own = _Own(ib, dtype, _EACH, _THREADS)
+    length = size.length
+    with kernel(ib, count * wanted, size.threads) as (block, t):
+        own = _Own(ib, dtype, size.each, size.threads)
         ends = ib.allocate("int32", 2, name="ends", scope="shared")
         line = ib.let("line", block // wanted)
         tile = ib.let("tile", block % wanted)
@@ -210,7 +214,7 @@ def _merge_runs(
             theirs = middle + (first - ahead) + (at - border)
             place = ib.let("place", O.select(at < border, begin + ahead + at, theirs))
             own.keys[at], own.places[at] = read(line, place)
-        own.merge((const(0), border, const(length)), t * _EACH)
+        own.merge((const(0), border, const(length)), t * size.each)
         own.store(t)
         for at in own.strided(t):
             write(line, tile * length + at, own.keys[at], own.places[at])

@@ -145,7 +145,7 @@ def _places(data: Tensor, lines: Lines, count: Any, ascending: bool) -> Tensor:
 def _merged_places(data: Tensor, lines: Lines, count: int, ascending: bool) -> Tensor:
     """As _places, by kernels of many threads."""
     shape = (lines.count, lines.length, count)
-    dtype, room = _order_of(data.dtype), room_of(*shape)
+    dtype, room = _order_of(data.dtype), room_of(_order_of(data.dtype), *shape)
 
     def body(ins: Any, outs: Any) -> Any:
         ib = create()

@@ -158,3 +158,18 @@ def test_kernels_have_many_blocks_and_threads(shape: Any, k: int | None, sizes: 
     assert got[: len(sizes)] == sizes
     # passes over runs are a loop of the host; the last one, the tenth, writes the result
     assert ("for level in range(0, 9):" in host.text) == (shape == (1 << 20,))
+
+
+@pytest.mark.parametrize(
+    "limit", ["-max_threads_per_block=32", "-max_shared_memory_per_block=4096"]
+)
+def test_blocks_keep_to_what_a_target_allows(limit: str) -> None:
+    name = f"{launches.SM80} {limit}"
+    x = data((1, 3001), "int64")
+    with tw.target.Target(name):
+        t = te.placeholder(x.shape, "int64", "x")
+        places = topi.argsort(t, dtype="int32")
+        f = tw.build(topi.default_schedule(places, name), [t, places], name)
+    result = np.zeros(x.shape, "int32")
+    f.run_simt(x, result)
+    np.testing.assert_array_equal(result, order(x, -1, True))
