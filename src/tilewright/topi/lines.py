@@ -6,12 +6,13 @@ On a CPU the lines are shared out among its threads; on a device each of its thr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from math import prod
 from typing import Any
 
 from ..base.errors import TilewrightError
+from ..loopir import op as O
 from ..loopir.ir_builder import IRBuilder
 from ..target.target import Target
 from ..tensor.axes import thread_axis
@@ -106,6 +107,19 @@ class _Threads:
 
     def __exit__(self, *error: Any) -> None:
         self.scopes.__exit__(*error)
+
+
+def bisected(ib: IRBuilder, low: Any, high: Any, ahead: Callable[[Any], Any]) -> Any:
+    """How far `ahead` holds of low, ..., high - 1, which it does up to some number and not beyond:
+    the first of which it does not, or `high`."""
+    first, end = variable(ib, "int32", low, "low"), variable(ib, "int32", high, "high")
+    with ib.while_loop(first[0] < end[0]):
+        middle = ib.let("middle", O.floordiv(first[0] + end[0], 2))
+        with ib.if_scope(ahead(middle)):
+            first[0] = middle + 1
+        with ib.else_scope():
+            end[0] = middle
+    return first[0]
 
 
 def variable(ib: IRBuilder, dtype: str, value: Any, name: str) -> Any:

@@ -116,7 +116,8 @@ def scatter_elements(
 ) -> Tensor:
     """`data` with each element of `updates` written at its own place, but at the index along
     `axis`; combined with what is there by `reduction` (update, add, mul, min, max, or of floats
-    mean: each update with what those before it gave). Of updates of one place, the last counts.
+    mean: each update with what those before it gave). Of updates of one place, the last counts. On
+    GPUs floats are added in no fixed order: sums may differ in their last bits from run to run.
     Raises TilewrightError where `axis` is no integer, or no dimension of the tensor, where the mean
     is asked for of integers, where reduction is unknown, or the mean is asked for where there is
     none."""
@@ -142,9 +143,10 @@ def scatter_elements(
 def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str) -> Tensor:
     """`data` with the slices of `updates` written at the indices along the first dimension of
     `indices`, combined with what is there by `mode` (update, add, mul, min, max). Of updates of one
-    place, the last counts. The result has shape and type of `data`, which is any; indices are
-    integers. Raises TilewrightError where indices reach over more dimensions than data has, where
-    reduction is unknown, or the mean is asked for where there is none."""
+    place, the last counts; on GPUs floats are added in no fixed order. The result has shape and
+    type of `data`, which is any; indices are integers. Raises TilewrightError where indices reach
+    over more dimensions than data has, where reduction is unknown, or the mean is asked for where
+    there is none."""
     return scatter_at(data, indices, updates, mode, 0)
 
 

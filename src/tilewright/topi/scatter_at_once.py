@@ -22,7 +22,7 @@ from ..tensor.compute import compute
 from ..tensor.extern import extern
 from ..tensor.tensor import Tensor
 from .elemwise import cast as cast_all
-from .lines import each, variable
+from .lines import bisected, each, variable
 from .sorting import argsort, rising
 from .transform import INJECTIVE
 from .utils import ravel_index, unravel_index
@@ -169,19 +169,15 @@ def _in_turn(plan: Scatter, data: Tensor, updates: Tensor, combine: Combine, nam
         with each(ib, prod(data.shape), prod(data.shape) * 32) as n:
             i = _all(data.shape, n)
             mine = ib.let("mine", _number(i[: plan.depth], shape))
-            low, high = variable(ib, "int32", 0, "low"), variable(ib, "int32", count, "high")
-            with ib.while_loop(low[0] < high[0]):
-                half = ib.let("half", (low[0] + high[0]) >> 1)
-                with ib.if_scope(to[turns[half]] < mine):
-                    low[0] = half + 1
-                with ib.else_scope():
-                    high[0] = half
+            first = bisected(ib, 0, count, lambda turn: to[turns[turn]] < mine)
+            turn = variable(ib, "int32", first, "turn")
             value = variable(ib, data.dtype, old[i], "value")
-            there = O.if_then_else(low[0] < count, to[turns[O.min(low[0], count - 1)]], const(-1))
+            last = O.min(turn[0], count - 1)
+            there = O.if_then_else(turn[0] < count, to[turns[last]], const(-1))
             with ib.while_loop(there.equal(mine)):
-                u = (*_all(lead, turns[low[0]]), *i[plan.depth :])
+                u = (*_all(lead, turns[turn[0]]), *i[plan.depth :])
                 value[0] = combine(value[0], new[u])
-                low[0] = low[0] + 1
+                turn[0] = turn[0] + 1
             out[i] = value[0]
         return ib.get()
 

@@ -13,7 +13,7 @@ from ..tensor.extents import same_extent
 from ..tensor.extern import extern
 from ..tensor.tensor import Tensor
 from .chosen import gather_chosen, ranked
-from .lines import each, on_device, variable
+from .lines import bisected, each, on_device, variable
 from .sorting import argsort
 from .utils import get_const_int, get_const_tuple, unravel_index
 
@@ -100,16 +100,12 @@ def searchsorted(
             at = tuple(unravel_index(n, shape)) if shape else ()
             head = at[:-1] if lines else ()
             value = ib.let("value", x[at])
-            low, high = variable(ib, "int32", 0, "low"), variable(ib, "int32", length, "high")
-            with ib.while_loop(low[0] < high[0]):
-                middle = ib.let("middle", O.floordiv(low[0] + high[0], 2))
+
+            def ahead(middle: Any, head: Any = head, value: Any = value) -> Any:
                 there = sequence[(*head, middle)]
-                ahead = there <= value if right else there < value
-                with ib.if_scope(ahead):
-                    low[0] = middle + 1
-                with ib.else_scope():
-                    high[0] = middle
-            out[at] = cast(out_dtype, low[0])
+                return there <= value if right else there < value
+
+            out[at] = cast(out_dtype, bisected(ib, 0, length, ahead))
         return ib.get()
 
     inputs = [sorted_sequence, values]

@@ -20,7 +20,7 @@ from ..base.dtype import parse
 from ..loopir import op as O
 from ..loopir.expr import cast, const
 from ..loopir.ir_builder import IRBuilder
-from .lines import kernel, threads_of, variable
+from .lines import bisected, kernel, threads_of, variable
 
 Read = Callable[[Any, Any], tuple[Any, Any]]  # the key and the place at (line, index)
 Write = Callable[[Any, Any, Any, Any], None]  # a key and a place to (line, index)
@@ -224,16 +224,8 @@ def _split(ib: IRBuilder, key: Callable[[Any], Any], runs: tuple[Any, Any, Any],
     """How many of the first `n` elements of two merged runs are of the first run; where that and
     the second begin, and the second ends."""
     begin, middle, end = runs
-    low = variable(ib, "int32", O.max(n - (end - middle), 0), "low")
-    high = variable(ib, "int32", O.min(n, middle - begin), "high")
-    with ib.while_loop(low[0] < high[0]):
-        half = ib.let("half", (low[0] + high[0]) >> 1)
-        theirs = key(middle + (n - 1 - half))
-        with ib.if_scope(key(begin + half) <= theirs):
-            low[0] = half + 1
-        with ib.else_scope():
-            high[0] = half
-    return low[0]
+    low, high = O.max(n - (end - middle), 0), O.min(n, middle - begin)
+    return bisected(ib, low, high, lambda i: key(begin + i) <= key(middle + (n - 1 - i)))
 
 
 class _Own:

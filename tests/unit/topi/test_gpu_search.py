@@ -103,3 +103,28 @@ def test_long_tensors_have_many_blocks(make: Any) -> None:
     sizes = [int(s[0]) * int(s[3]) for s in launches.LAUNCH.findall(host.text)]
     # all but one have 2^15 threads or more: that joins what the parts of running sums come to
     assert sorted(sizes)[0] == 64 and sorted(sizes)[1] >= 1 << 15
+
+
+@pytest.mark.parametrize(("n", "target"), [(1, "cuda"), (40, "cuda"), (300, "opencl")])
+def test_sparse_matrices_are_turned(n: int, target: str) -> None:
+    rng = np.random.default_rng(6)
+    dense = rng.integers(1, 9, (n, n)) * (rng.random((n, n)) < 0.2)
+    dense[0, 0] = 1
+    rows, columns = np.nonzero(dense)
+    starts = np.searchsorted(rows, np.arange(n + 1)).astype("int32")
+    parts = [dense[rows, columns].astype("float32"), columns.astype("int32"), starts]
+    (values, places, begins), _ = results(topi.nn.sparse_transpose, parts, target)
+    rows, columns = np.nonzero(dense.T)
+    np.testing.assert_array_equal(begins, np.searchsorted(rows, np.arange(n + 1)))
+    np.testing.assert_array_equal(places, columns)
+    np.testing.assert_array_equal(values, dense.T[rows, columns])
+
+
+def test_indices_of_sparse_tensors_get_another_shape() -> None:
+    rng = np.random.default_rng(7)
+    flat = np.sort(rng.choice(6 * 70, 100, replace=False))
+    indices = np.stack(np.unravel_index(flat, (6, 70)), 1).astype("int64")
+    arrays = [indices, np.array([6, 70], "int64"), np.array([4, -1, 7], "int64")]
+    (out, shape), sizes = results(lambda *t: topi.sparse_reshape(*t, (100, 3), (3,)), arrays)
+    assert list(shape) == [4, 15, 7] and (2, 64) in sizes
+    np.testing.assert_array_equal(out, np.stack(np.unravel_index(flat, (4, 15, 7)), 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import tilewright as tw
 from tests.unit.topi import launches
 from tilewright import te, topi
 from tilewright.base.dtype import parse
+from tilewright.rt.drivers import nvrtc
 
 Array = np.ndarray[Any, Any]
 SIZES = [1, 2, 31, 32, 33, 197, 1000, 1023, 1024, 1025, 4099]
@@ -173,3 +175,16 @@ def test_blocks_keep_to_what_a_target_allows(limit: str) -> None:
     result = np.zeros(x.shape, "int32")
     f.run_simt(x, result)
     np.testing.assert_array_equal(result, order(x, -1, True))
+
+
+@pytest.mark.skipif(bool(nvrtc.why_missing()), reason=nvrtc.why_missing())
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])
+def test_kernels_compile_without_warnings_and_spills(dtype: str) -> None:
+    t = te.placeholder((2, 128256), dtype, "x")
+    with tw.target.Target(launches.SM80):
+        outs = [*topi.topk(t, 50), topi.argsort(t, dtype="int32")]
+        f = tw.build(topi.default_schedule(outs, launches.SM80), [t, *outs], launches.SM80)
+    _, log = nvrtc.compile_cuda(f.imported_modules[0].get_source(), "sm_80", "cubin")
+    assert "warning" not in log.lower()
+    spilled = re.findall(r"(\d+) bytes spill stores", log)
+    assert spilled and set(spilled) == {"0"}
