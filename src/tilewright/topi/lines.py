@@ -6,11 +6,13 @@ On a CPU the lines are shared out among its threads; on a device each of its thr
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from math import prod
 from typing import Any
 
 from ..base.errors import TilewrightError
+from ..loopir import op as O
 from ..loopir.ir_builder import IRBuilder
 from ..target.target import Target
 from ..tensor.axes import thread_axis
@@ -51,6 +53,17 @@ def on_device() -> bool:
     return target is not None and "gpu" in target.keys
 
 
+def threads_of(most: int, shared: int = 0) -> int:
+    """A power of two, at most so many threads of a block that the target allows, each of which
+    needs so many bytes of shared memory."""
+    target = Target.current(allow_none=False)
+    assert target is not None, "asked for on a device"
+    most = min(most, target.max_num_threads)
+    if shared:
+        most = max(1, min(most, target.max_shared_memory_per_block // shared))
+    return 1 << (most.bit_length() - 1)
+
+
 def each(
     ib: IRBuilder, count: Any, steps: Any, threads: int = _THREADS
 ) -> AbstractContextManager[Any]:
@@ -60,30 +73,53 @@ def each(
         many = isinstance(steps, int) and isinstance(count, int) and count > 1
         kind = "parallel" if many and steps >= _PARALLEL else "serial"
         return ib.for_range(0, count, name="line", kind=kind)
-    return _Threads(ib, count, min(threads, count))
+    threads = threads_of(threads)
+    return _Threads(ib, count, min(threads, count) if isinstance(count, int) else threads)
+
+
+@contextmanager
+def kernel(ib: IRBuilder, blocks: Any, threads: Any) -> Iterator[tuple[Any, Any]]:
+    """The statements of one kernel; gives the numbers of the block and of its thread."""
+    block, thread = thread_axis("blockIdx.x"), thread_axis("threadIdx.x")
+    with ib.new_scope():
+        ib.scope_attr(block, "thread_extent", blocks)
+        ib.scope_attr(thread, "thread_extent", threads)
+        yield block.var, thread.var
 
 
 class _Threads:
     """As a loop, by threads of a device."""
 
-    def __init__(self, ib: IRBuilder, count: int, threads: int) -> None:
+    def __init__(self, ib: IRBuilder, count: Any, threads: int) -> None:
         self.ib = ib
         self.count, self.threads = count, threads
         self.scopes = ExitStack()
 
     def __enter__(self) -> Any:
         threads = self.threads
-        block, thread = thread_axis("blockIdx.x"), thread_axis("threadIdx.x")
-        self.scopes.enter_context(self.ib.new_scope())
-        self.ib.scope_attr(block, "thread_extent", -(-self.count // threads))
-        self.ib.scope_attr(thread, "thread_extent", threads)
-        line = block.var * threads + thread.var
-        if self.count % threads:
+        block, thread = self.scopes.enter_context(
+            kernel(self.ib, -(-self.count // threads), threads)
+        )
+        line = block * threads + thread
+        if not isinstance(self.count, int) or self.count % threads:
             self.scopes.enter_context(self.ib.if_scope(line < self.count))
         return line
 
     def __exit__(self, *error: Any) -> None:
         self.scopes.__exit__(*error)
+
+
+def bisected(ib: IRBuilder, low: Any, high: Any, ahead: Callable[[Any], Any]) -> Any:
+    """How far `ahead` holds of low, ..., high - 1, which it does up to some number and not beyond:
+    the first of which it does not, or `high`."""
+    first, end = variable(ib, "int32", low, "low"), variable(ib, "int32", high, "high")
+    with ib.while_loop(first[0] < end[0]):
+        middle = ib.let("middle", O.floordiv(first[0] + end[0], 2))
+        with ib.if_scope(ahead(middle)):
+            first[0] = middle + 1
+        with ib.else_scope():
+            end[0] = middle
+    return first[0]
 
 
 def variable(ib: IRBuilder, dtype: str, value: Any, name: str) -> Any:

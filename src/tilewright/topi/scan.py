@@ -13,7 +13,7 @@ from ..tensor.extern import extern
 from ..tensor.tensor import Tensor
 from .elemwise import accumulator
 from .lines import Lines, each, on_device
-from .scan_blocks import in_blocks, scan_line
+from .scan_blocks import Sums, in_blocks, parts_of, scan_lines
 from .transform import reshape
 
 _WIDTH = 16  # neighbouring lines that are taken together, as lanes of a vector
@@ -77,9 +77,12 @@ def running(
     last = 1 if along else lines.shape[-1]
     width = max(1, min(_WIDTH, last)) if isinstance(last, int) and not on_device() else 1
 
+    blocks = on_device() and in_blocks(lines)
+    parts = parts_of(lines) if blocks else 1
+
     def body(ins: Any, outs: Any) -> Any:
         ib = create()
-        source, out = ib.buffer_ptr(*ins), ib.buffer_ptr(*outs)
+        source, out, *between = (ib.buffer_ptr(b) for b in (*ins, *outs))
 
         def read(at: Any) -> Any:
             return cast(wide, cast(kind, source[at]))
@@ -87,8 +90,9 @@ def running(
         def write(at: Any, value: Any) -> None:
             out[at] = cast(kind, value)
 
-        if on_device() and in_blocks(lines):
-            scan_line(ib, lines, read, write, join, start, wide, exclusive, reverse)
+        if blocks:
+            sums = Sums(read, write, join, start, wide, exclusive, reverse)
+            scan_lines(ib, lines, sums, between[0] if between else None)
             return ib.get()
 
         def piece(line: Any, lanes: int) -> None:
@@ -114,5 +118,9 @@ def running(
                 piece(n * last + whole * width, rest)
         return ib.get()
 
+    if parts > 1:
+        shapes = [lines.shape, [lines.count, parts]]
+        found: list[Tensor] = extern(shapes, [x], body, name, [kind, wide])
+        return found[0]
     result: Tensor = extern(lines.shape, [x], body, name, kind)
     return result

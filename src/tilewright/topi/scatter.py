@@ -2,14 +2,13 @@
 
 An index below zero counts from the end of its dimension. One that is outside is moved to the first
 or last element where it is read from, and writes nothing. Scattering is a loop over the updates on
-CPUs; on GPUs, whose threads would race for places, each element looks for its updates.
+CPUs; on GPUs all are made at once (scatter_at_once.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -18,18 +17,23 @@ from ..base.errors import TilewrightError
 from ..loopir import op as O
 from ..loopir.expr import PrimExpr, cast, const, const_int
 from ..loopir.ir_builder import IRBuilder
-from ..target.target import Target
-from ..tensor import reduce as R
-from ..tensor.axes import reduce_axis
 from ..tensor.compute import compute
 from ..tensor.extents import dimension
 from ..tensor.extern import extern
 from ..tensor.tensor import Tensor
 from .elemwise import accumulator
 from .elemwise import cast as cast_all
-from .lines import Lines, each, on_device
+from .lines import on_device
+from .scatter_at_once import Scatter, scatter_at_once
 from .transform import INJECTIVE, index_within
-from .utils import AT_LEAST_1, get_const_int, get_const_tuple, of_rank, unravel_index
+from .utils import (
+    AT_LEAST_1,
+    get_const_int,
+    get_const_tuple,
+    of_rank,
+    ravel_index,
+    unravel_index,
+)
 
 _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "update": lambda old, new: new,
@@ -39,7 +43,6 @@ _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "max": O.max,
     "mean": lambda old, new: (old + new) / const(2, old.dtype),
 }
-_REDUCERS = {"add": R.sum, "mul": R.prod, "min": R.min, "max": R.max}
 
 
 def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
@@ -98,25 +101,6 @@ def _number(place: Sequence[Any], k: int, index_axis: int) -> tuple[Any, ...]:
     return (const(k), *place) if index_axis == 0 else (*place, const(k))
 
 
-@dataclass(frozen=True)
-class _Scatter:
-    """Which elements of `data` the updates meet. `target(read, u)`: the place that update `u`
-    writes to, with indices by `read`. For an element at `i` on its own: `count` updates may meet
-    it, update `k` does where `hit(i, k)` and is the one at `source(i, k)`, given `inside(i)`; only
-    the numbers of `i` at `dims` count for that. Updates that differ before `dims`, or behind their
-    first `lead` indices, meet different elements, at places that differ as they do."""
-
-    data: Tensor
-    indices: Tensor
-    target: Callable[[Any, Sequence[Any]], list[Any]]
-    count: Any
-    dims: slice
-    inside: Callable[[Sequence[Any]], list[Any]]
-    hit: Callable[[Sequence[Any], Any], Any]
-    source: Callable[[Sequence[Any], Any], Sequence[Any]]
-    lead: int
-
-
 @of_rank(data=1)
 def invert_permutation(data: Tensor) -> Tensor:
     """The permutation that undoes `data`, one of 0, 1, ...: where each of these stands in it. Takes
@@ -132,76 +116,37 @@ def scatter_elements(
 ) -> Tensor:
     """`data` with each element of `updates` written at its own place, but at the index along
     `axis`; combined with what is there by `reduction` (update, add, mul, min, max, or of floats
-    mean: each update with what those before it gave). Of updates of one place, the last counts.
+    mean: each update with what those before it gave). Of updates of one place, the last counts. On
+    GPUs floats are added in no fixed order: sums may differ in their last bits from run to run.
     Raises TilewrightError where `axis` is no integer, or no dimension of the tensor, where the mean
     is asked for of integers, where reduction is unknown, or the mean is asked for where there is
     none."""
     at = dimension(axis, data.ndim)
-    if reduction == "mean" and on_device():
-        return _mean_by_lines(data, indices, updates, at)
-    shape, whole = get_const_tuple(updates.shape), get_const_tuple(data.shape)
+    whole = get_const_tuple(data.shape)
 
     def along(i: Sequence[Any], k: Any) -> list[Any]:
         return [*i[:at], k, *i[at + 1 :]]
 
-    def inside(i: Sequence[Any]) -> list[Any]:
-        return [j < n for d, (j, n) in enumerate(zip(i, shape)) if d != at and n < whole[d]]
-
-    def hit(i: Sequence[Any], k: Any) -> Any:
-        index = _from_start(indices(*along(i, k)), whole[at])
-        return index.equal(cast(index.dtype, i[at]))
-
-    plan = _Scatter(
+    plan = Scatter(
         data,
         indices,
         lambda read, u: along(u, _from_start(read(u), whole[at])),
-        shape[at],
-        slice(0, data.ndim),
-        inside,
-        hit,
-        along,
-        data.ndim,
+        depth=data.ndim,
+        lead=data.ndim,
+        number=lambda u: u[at],
+        source=along,
     )
     return _scatter(plan, updates, reduction, "T_scatter_elements")
-
-
-def _mean_by_lines(data: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
-    """Each update with what those before it in its line along `axis` gave, for devices: a thread
-    has a line, whose updates it takes in their order."""
-    dtype = data.dtype
-    if not parse(dtype).is_float:
-        raise TilewrightError(f"T_scatter_elements: there is no mean of {dtype}")
-    wide, lines = accumulator(dtype), Lines(data, axis)
-    shape = get_const_tuple(updates.shape)
-
-    def body(ins: Sequence[Any], outs: Sequence[Any]) -> Any:
-        ib = IRBuilder()
-        old, index, new, out = (ib.buffer_ptr(x) for x in (*ins, *outs))
-        with each(ib, lines.count, lines.count * lines.length) as line:
-            with ib.for_range(0, lines.length, "i") as i:
-                out[lines.at(line, i)] = old[lines.at(line, i)]
-            own = lines.at(line, 0)
-            inside = [j < n for d, (j, n) in enumerate(zip(own, shape)) if d != axis]
-            met = ib.if_scope(O.all(const(1, "bool"), *inside))
-            with met, ib.for_range(0, shape[axis], "u") as u:
-                place = ib.let("place", _from_start(index[lines.at(line, u)], lines.length))
-                with ib.if_scope(O.all(place >= 0, place < cast(place.dtype, lines.length))):
-                    to = lines.at(line, place)
-                    out[to] = _COMBINE["mean"](out[to], new[lines.at(line, u)])
-        return ib.get()
-
-    inputs = [cast_all(data, wide), indices, cast_all(updates, wide)]
-    found: Tensor = extern(data.shape, inputs, body, "T_scatter_elements", wide)
-    return found if wide == dtype else cast_all(found, dtype)
 
 
 @of_rank(indices=AT_LEAST_1)
 def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str) -> Tensor:
     """`data` with the slices of `updates` written at the indices along the first dimension of
     `indices`, combined with what is there by `mode` (update, add, mul, min, max). Of updates of one
-    place, the last counts. The result has shape and type of `data`, which is any; indices are
-    integers. Raises TilewrightError where indices reach over more dimensions than data has, where
-    reduction is unknown, or the mean is asked for where there is none."""
+    place, the last counts; on GPUs floats are added in no fixed order. The result has shape and
+    type of `data`, which is any; indices are integers. Raises TilewrightError where indices reach
+    over more dimensions than data has, where reduction is unknown, or the mean is asked for where
+    there is none."""
     return scatter_at(data, indices, updates, mode, 0)
 
 
@@ -227,21 +172,15 @@ def scatter_at(
         numbers = [read(_number(u, n, index_axis)) for n in range(depth)]
         return [_from_start(p, d) for p, d in zip(numbers, whole[first:])]
 
-    def hit(i: Sequence[Any], k: Any) -> Any:
-        found = at(lambda u: indices(*u), apart(k))
-        mine = zip(found, i[first:])
-        return O.all(const(1, "bool"), *(p.equal(cast(p.dtype, j)) for p, j in mine))
-
-    plan = _Scatter(
+    plan = Scatter(
         data,
         indices,
         lambda read, u: [*u[:first], *at(read, u[first : first + rank]), *u[first + rank :]],
-        prod(places),
-        slice(first, first + depth),
-        lambda i: [],
-        hit,
-        lambda i, k: [*i[:first], *apart(k), *i[first + depth :]],
-        first + rank,
+        depth=first + depth,
+        lead=first + rank,
+        number=lambda u: ravel_index(u[first : first + rank], places) if places else const(0),
+        source=lambda i, k: [*i[:first], *apart(k), *i[first + depth :]],
+        first=first,
     )
     return _scatter(plan, updates, mode, "T_scatter_nd")
 
@@ -255,19 +194,17 @@ def _from_start(index: PrimExpr, extent: Any) -> PrimExpr:
     return counted
 
 
-def _scatter(plan: _Scatter, updates: Tensor, reduction: str, name: str) -> Tensor:
+def _scatter(plan: Scatter, updates: Tensor, reduction: str, name: str) -> Tensor:
     """Sums and products of narrow floats are taken in float32 and rounded once."""
     if reduction not in _COMBINE:
         raise TilewrightError(
             f"scatter: reduction is one of {', '.join(_COMBINE)}, got {reduction!r}"
         )
-    target = Target.current(allow_none=True)
-    on_gpu = target is not None and "gpu" in target.keys
-    method = _by_place if on_gpu else _in_order
     dtype = plan.data.dtype
-    if reduction == "mean" and (on_gpu or not parse(dtype).is_float):
-        raise TilewrightError(f"{name}: there is no mean of {dtype} on {target or 'a CPU'}")
+    if reduction == "mean" and not parse(dtype).is_float:
+        raise TilewrightError(f"{name}: there is no mean of {dtype}")
     wide = accumulator(dtype) if reduction in ("add", "mul", "mean") else dtype
+    method = _at_once if on_device() else _in_order
     if wide == dtype:
         return method(plan, plan.data, updates, reduction, name)
     both = cast_all(plan.data, wide), cast_all(updates, wide)
@@ -275,7 +212,11 @@ def _scatter(plan: _Scatter, updates: Tensor, reduction: str, name: str) -> Tens
     return result
 
 
-def _in_order(plan: _Scatter, data: Tensor, updates: Tensor, reduction: str, name: str) -> Tensor:
+def _at_once(plan: Scatter, data: Tensor, updates: Tensor, reduction: str, name: str) -> Tensor:
+    return scatter_at_once(plan, data, updates, reduction, _COMBINE[reduction], name)
+
+
+def _in_order(plan: Scatter, data: Tensor, updates: Tensor, reduction: str, name: str) -> Tensor:
     """A copy of the data, then one update after another, the elements of each at once."""
 
     def loops(build: IRBuilder, stack: ExitStack, shape: Sequence[Any]) -> list[Any]:
@@ -294,7 +235,7 @@ def _in_order(plan: _Scatter, data: Tensor, updates: Tensor, reduction: str, nam
                 place = _apart(i, data.shape)
                 out[place] = old[place]
         with ExitStack() as stack:
-            alike = plan.dims.start and _pays(updates.shape)  # the first loop's turns are apart
+            alike = plan.first and _pays(updates.shape)  # the first loop's turns are apart
             u = [
                 stack.enter_context(build.for_range(0, d, f"u{k}", kind=kind))
                 for k, d in enumerate(updates.shape[: plan.lead])
@@ -345,63 +286,6 @@ def _apart(i: Sequence[Any], shape: Sequence[Any]) -> tuple[Any, ...]:
     if tuple(loops) == tuple(shape):
         return tuple(i)
     return tuple(unravel_index(i[0] * loops[1] + i[1], shape))
-
-
-def _by_place(plan: _Scatter, data: Tensor, updates: Tensor, reduction: str, name: str) -> Tensor:
-    """Every element by itself, over all updates that may meet it."""
-    k = reduce_axis((0, plan.count), "k")
-
-    def found(i: Sequence[Any], value: Any, other: Any) -> Any:
-        met = O.if_then_else(plan.hit(i, k.var), value, other)
-        inside = plan.inside(i)
-        return O.if_then_else(O.all(*inside), met, other) if inside else met
-
-    if reduction == "update":
-        if const_int(plan.count) == 1:
-            return _by_one(plan, data, updates, name)
-        nothing = const(-1)
-        before = [const(0)] * plan.dims.start
-        last: Tensor = compute(
-            data.shape[plan.dims],
-            lambda *i: R.max(found([*before, *i], k.var, nothing), axis=k),
-            f"{name}_last",
-        )
-
-        def element(*i: Any) -> Any:
-            which = last(*i[plan.dims])
-            return O.if_then_else(which >= 0, updates(*plan.source(i, which)), data(*i))
-
-        result: Tensor = compute(data.shape, element, name, INJECTIVE)
-        return result
-    kind = parse(data.dtype)
-    most, least = (
-        (float("inf"), float("-inf")) if kind.is_float else (kind.max_value, kind.min_value)
-    )
-    other = const({"add": 0, "mul": 1, "min": most, "max": least}[reduction], data.dtype)
-    reducer = _REDUCERS[reduction]
-    met: Tensor = compute(
-        data.shape,
-        lambda *i: reducer(found(i, updates(*plan.source(i, k.var)), other), axis=k),
-        f"{name}_met",
-    )
-    result = compute(
-        data.shape, lambda *i: _COMBINE[reduction](data(*i), met(*i)), name, "elemwise"
-    )
-    return result
-
-
-def _by_one(plan: _Scatter, data: Tensor, updates: Tensor, name: str) -> Tensor:
-    """Every element by itself, where a single update may meet it, as a step's key in a cache."""
-    only = const(0)
-
-    def element(*i: Any) -> Any:
-        old = data(*i)
-        new = O.if_then_else(plan.hit(i, only), updates(*plan.source(i, only)), old)
-        inside = plan.inside(i)
-        return O.if_then_else(O.all(*inside), new, old) if inside else new
-
-    result: Tensor = compute(data.shape, element, name, INJECTIVE)
-    return result
 
 
 def tensor_scatter(data: Tensor, update: Tensor, start: Tensor, axis: int, mode: str) -> Tensor:

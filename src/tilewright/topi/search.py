@@ -12,9 +12,10 @@ from ..loopir.ir_builder import create
 from ..tensor.extents import same_extent
 from ..tensor.extern import extern
 from ..tensor.tensor import Tensor
-from .lines import each, variable
+from .chosen import gather_chosen, ranked
+from .lines import bisected, each, on_device, variable
 from .sorting import argsort
-from .utils import get_const_tuple, unravel_index
+from .utils import get_const_int, get_const_tuple, unravel_index
 
 
 def argwhere(output_shape: Tensor, condition: Tensor) -> Tensor:
@@ -22,6 +23,9 @@ def argwhere(output_shape: Tensor, condition: Tensor) -> Tensor:
     result has the shape of `output_shape`, (rows, dimensions), of which no element is read. Raises
     TilewrightError where `condition` is no tensor."""
     shape = condition.shape
+    extents = get_const_tuple(shape)
+    if on_device() and extents and all(isinstance(d, int) for d in extents) and prod(extents):
+        return _argwhere_at_once(output_shape, condition, prod(extents))
 
     def body(ins: Any, outs: Any) -> Any:
         ib = create()
@@ -41,6 +45,31 @@ def argwhere(output_shape: Tensor, condition: Tensor) -> Tensor:
         return ib.get()
 
     result: Tensor = extern(output_shape.shape, [condition], body, "T_argwhere", "int32")
+    return result
+
+
+def _argwhere_at_once(output_shape: Tensor, condition: Tensor, total: int) -> Tensor:
+    shape = condition.shape
+
+    def holds(_: Any, i: Any) -> Any:
+        value = condition(*unravel_index(i, shape))
+        return value != const(0, value.dtype)
+
+    def body(ins: Any, outs: Any) -> Any:
+        ib = create()
+        flags, before, out = (ib.buffer_ptr(b) for b in (*ins, *outs))
+
+        def move(_: Any, i: Any, to: Any, k: Any) -> None:
+            *places, place = unravel_index(i, shape)
+            for d in reversed(range(len(places))):
+                place = O.select(k.equal(d), places[d], place)
+            out[to, k] = cast("int32", place)
+
+        gather_chosen(ib, (1, total, len(shape)), (flags, before), move)
+        return ib.get()
+
+    ranks = ranked((1, total), holds)
+    result: Tensor = extern(output_shape.shape, ranks, body, "T_argwhere", "int32")
     return result
 
 
@@ -71,16 +100,12 @@ def searchsorted(
             at = tuple(unravel_index(n, shape)) if shape else ()
             head = at[:-1] if lines else ()
             value = ib.let("value", x[at])
-            low, high = variable(ib, "int32", 0, "low"), variable(ib, "int32", length, "high")
-            with ib.while_loop(low[0] < high[0]):
-                middle = ib.let("middle", O.floordiv(low[0] + high[0], 2))
+
+            def ahead(middle: Any, head: Any = head, value: Any = value) -> Any:
                 there = sequence[(*head, middle)]
-                ahead = there <= value if right else there < value
-                with ib.if_scope(ahead):
-                    low[0] = middle + 1
-                with ib.else_scope():
-                    high[0] = middle
-            out[at] = cast(out_dtype, low[0])
+                return there <= value if right else there < value
+
+            out[at] = cast(out_dtype, bisected(ib, 0, length, ahead))
         return ib.get()
 
     inputs = [sorted_sequence, values]
@@ -102,6 +127,9 @@ def unique(data: Tensor, is_sorted: bool = True, return_counts: bool = False) ->
         raise TilewrightError(f"unique: data has one dimension and elements, got {data!r}")
     n = data.shape[0]
     order = argsort(data, dtype="int32")
+    if on_device() and isinstance(const_int(n), int):
+        found = _unique_at_once(data, order, is_sorted)
+        return found[: 5 if return_counts else 4]
 
     def body(ins: Any, outs: Any) -> Any:
         ib = create()
@@ -126,8 +154,8 @@ def unique(data: Tensor, is_sorted: bool = True, return_counts: bool = False) ->
 
     shapes = [(n,), (n,), (n,), (1,), (n,), (2, n)]
     dtypes = [data.dtype, *["int32"] * 5]
-    found: list[Tensor] = extern(shapes, [data, order], body, "T_unique", dtypes)
-    return found[: 5 if return_counts else 4]
+    result: list[Tensor] = extern(shapes, [data, order], body, "T_unique", dtypes)
+    return result[: 5 if return_counts else 4]
 
 
 def _in_order_of_first(ib: Any, n: Any, x: Any, parts: Any) -> None:
@@ -150,3 +178,63 @@ def _in_order_of_first(ib: Any, n: Any, x: Any, parts: Any) -> None:
             first[new] = i
             counts[new] = number[1, new]
             place[0] = place[0] + 1
+
+
+def _unique_at_once(data: Tensor, order: Tensor, is_sorted: bool) -> list[Tensor]:
+    """As `unique`, with all five, by kernels of many threads."""
+    n = get_const_int(data.shape[0])
+
+    def begins(_: Any, i: Any) -> Any:
+        return O.any(i.equal(0), data(order(i)) != data(order(O.max(i - 1, 0))))
+
+    def body(ins: Any, outs: Any) -> Any:
+        ib = create()
+        x, places, flags, before = (ib.buffer_ptr(b) for b in ins)
+        values, first, inverse, total, counts, begin = (ib.buffer_ptr(b) for b in outs)
+        with each(ib, n, n) as i:
+            here = ib.let("here", places[i])
+            group = ib.let("group", before[0, i] + flags[0, i] - 1)
+            inverse[here] = group
+            with ib.if_scope(flags[0, i] > 0):
+                first[group] = here
+                values[group] = x[here]
+                begin[group] = i
+            with ib.if_scope(i.equal(n - 1)):
+                total[0] = group + 1
+        with each(ib, n, n) as g, ib.if_scope(g < total[0]):
+            end = O.if_then_else(g + 1 < total[0], begin[O.min(g + 1, n - 1)], const(n))
+            counts[g] = end - begin[g]
+        return ib.get()
+
+    ranks = ranked((1, n), begins)
+    shapes = [(n,), (n,), (n,), (1,), (n,), (n,)]
+    dtypes = [data.dtype, *["int32"] * 5]
+    found: list[Tensor] = extern(shapes, [data, order, *ranks], body, "T_unique", dtypes)
+    return found[:5] if is_sorted else _by_first_place(data, found)
+
+
+def _by_first_place(data: Tensor, groups: list[Tensor]) -> list[Tensor]:
+    """What `unique` gives, its groups in the order in which they first stand."""
+    n = get_const_int(data.shape[0])
+    _, firsts, inverses, total, numbers, _ = groups
+
+    def body(ins: Any, outs: Any) -> Any:
+        ib = create()
+        x, old_first, old_inverse, old_counts, before = (ib.buffer_ptr(b) for b in ins)
+        values, first, inverse, counts = (ib.buffer_ptr(b) for b in outs)
+        with each(ib, n, n) as i:
+            group = ib.let("group", old_inverse[i])
+            leader = ib.let("leader", old_first[group])
+            new = ib.let("new", before[0, leader])
+            inverse[i] = new
+            with ib.if_scope(leader.equal(i)):
+                first[new] = i
+                values[new] = x[i]
+                counts[new] = old_counts[group]
+        return ib.get()
+
+    before = ranked((1, n), lambda _, i: firsts(inverses(i)).equal(i))[1]
+    inputs = [data, firsts, inverses, numbers, before]
+    dtypes = [data.dtype, "int32", "int32", "int32"]
+    values, first, inverse, counts = extern([(n,)] * 4, inputs, body, "T_unique_first", dtypes)
+    return [values, first, inverse, total, counts]

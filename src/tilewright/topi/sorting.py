@@ -5,8 +5,8 @@ that may be among them are collected until there are twice as many, and the bett
 stays, which is found by halving the range of keys that its last one may lie in: counting those
 below takes a step for a vector of them. So it takes hardly more than n steps, in whatever order the
 line is. Very few are kept in order, and a better one is put in its place among them. On devices,
-where a thread by itself is slow, the elements of lines that are not long are counted: how many come
-before each.
+where a thread by itself is slow, blocks of threads sort tiles and merge them (sort_blocks.py); the
+elements of lines whose length is not known are counted: how many come before each.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ..tensor.extern import extern
 from ..tensor.reduce import sum as reduce_sum
 from ..tensor.tensor import Tensor
 from .lines import Lines, each, on_device, variable
+from .sort_blocks import room_of, sort_lines
 from .utils import unravel_index
 
-_COUNTED = 4096  # elements of a line: the square of it is what a device does at once, nearly
 _ROOM = 64  # for candidates, beside twice as many as are wanted
 _CHUNK = 16  # elements whose keys are made at a time, and counted
 _INSERTED = 16  # as many are kept in order; each that is better moves half of them
@@ -107,10 +107,11 @@ def taken(data: Tensor, places: Tensor, axis: int) -> Tensor:
 def _places(data: Tensor, lines: Lines, count: Any, ascending: bool) -> Tensor:
     """The places of the first `count` elements of each line in order, int32."""
     known = isinstance(lines.length, int) and isinstance(count, int)
-    many = known and isinstance(lines.count, int) and lines.length > _COUNTED
     if known and count > lines.length:
         raise TilewrightError(f"{count} of the {lines.length} elements of a line of {data!r}")
-    if on_device() and not many:
+    if on_device():
+        if known and count > 0:
+            return _merged_places(data, lines, count, ascending)
         return _counted_places(data, lines, count, ascending)
     few = known and count <= _INSERTED
     whole = -(-(2 * count + _ROOM) // _CHUNK) * _CHUNK if known else 0
@@ -137,6 +138,34 @@ def _places(data: Tensor, lines: Lines, count: Any, ascending: bool) -> Tensor:
 
     shapes = [lines.with_length(count), [lines.count, 2, room], [lines.count, 2, room]]
     found = extern(shapes, [data], body, "T_argsort", ["int32", order, "int32"])
+    result: Tensor = found[0]
+    return result
+
+
+def _merged_places(data: Tensor, lines: Lines, count: int, ascending: bool) -> Tensor:
+    """As _places, by kernels of many threads."""
+    shape = (lines.count, lines.length, count)
+    dtype, room = _order_of(data.dtype), room_of(_order_of(data.dtype), *shape)
+
+    def body(ins: Any, outs: Any) -> Any:
+        ib = create()
+        x, out, *between = (ib.buffer_ptr(buffer) for buffer in (*ins, *outs))
+
+        def key(line: Any, place: Any) -> Any:
+            return _key(x[lines.at(line, place)], ascending)
+
+        def write(line: Any, number: Any, place: Any) -> None:
+            out[lines.at(line, number)] = place
+
+        sort_lines(ib, dtype, shape, key, write, between)
+        return ib.get()
+
+    shapes = [lines.with_length(count)]
+    if not room:
+        single: Tensor = extern(shapes, [data], body, "T_argsort", "int32")
+        return single
+    shapes += [[lines.count, 2, room]] * 2
+    found = extern(shapes, [data], body, "T_argsort", ["int32", dtype, "int32"])
     result: Tensor = found[0]
     return result
 

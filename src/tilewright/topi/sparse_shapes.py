@@ -6,10 +6,10 @@ from typing import Any
 
 from ..loopir import op as O
 from ..loopir.expr import cast, const
-from ..loopir.ir_builder import create
+from ..loopir.ir_builder import IRBuilder, create
 from ..tensor.extern import extern
 from ..tensor.tensor import Tensor
-from .lines import each, variable
+from .lines import each, on_device, variable
 from .utils import get_const_int
 
 
@@ -25,7 +25,17 @@ def sparse_reshape(
     integers; results have the type of `sparse_indices`. Raises UsageError where `new_shape` or
     `prev_shape` has an extent or a value that has to be constant and is not."""
     before, after = get_const_int(prev_shape.shape[0]), get_const_int(new_shape.shape[0])
-    dtype = sparse_indices.dtype
+    dtype, count = sparse_indices.dtype, sparse_indices.shape[0]
+
+    def move(ib: IRBuilder, indices: Any, old: Any, shape: Any, out: Any, n: Any) -> None:
+        flat: Any = const(0, dtype)
+        for d in range(before):
+            flat = flat * cast(dtype, old[d]) + indices[n, d]
+        place = variable(ib, dtype, flat, "place")
+        for d in reversed(range(after)):
+            extent = O.max(cast(dtype, shape[d]), const(1, dtype))
+            out[n, d] = O.truncmod(place[0], extent) if d else place[0]
+            place[0] = O.truncdiv(place[0], extent)
 
     def body(ins: Any, outs: Any) -> Any:
         ib = create()
@@ -43,15 +53,12 @@ def sparse_reshape(
                 rest = O.truncdiv(size[0], O.max(known[0], const(1, dtype)))
                 found = O.select(extent < const(0, dtype), rest, extent)
                 shape[d] = cast(new_shape.dtype, found)
-            with ib.for_range(0, sparse_indices.shape[0], name="n") as n:
-                flat: Any = const(0, dtype)
-                for d in range(before):
-                    flat = flat * cast(dtype, old[d]) + indices[n, d]
-                place = variable(ib, dtype, flat, "place")
-                for d in reversed(range(after)):
-                    extent = O.max(cast(dtype, shape[d]), const(1, dtype))
-                    out[n, d] = O.truncmod(place[0], extent) if d else place[0]
-                    place[0] = O.truncdiv(place[0], extent)
+            if not on_device():
+                with ib.for_range(0, count, name="n") as n:
+                    move(ib, indices, old, shape, out, n)
+        if on_device():
+            with each(ib, count, count) as n:
+                move(ib, indices, old, shape, out, n)
         return ib.get()
 
     shapes = [tuple(new_sparse_indices_shape), tuple(new_shape_shape)]

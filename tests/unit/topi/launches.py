@@ -14,7 +14,7 @@ from tilewright import te, topi
 from tilewright.base.dtype import parse
 
 SM80 = "cuda -arch=sm_80"
-_LAUNCH = re.compile(r"launch\('\w+', \((\d+), (\d+), (\d+)\), \((\d+), (\d+), (\d+)\)")
+LAUNCH = re.compile(r"launch\('\w+', \((\d+), (\d+), (\d+)\), \((\d+), (\d+), (\d+)\)")
 
 
 def built(make: Callable[..., Any], dtype: str, *shapes: tuple[int, ...]) -> tuple[Any, Any]:
@@ -33,7 +33,7 @@ def launches(make: Callable[..., Any], dtype: str, *shapes: tuple[int, ...]) -> 
 def counted(f: Any) -> list[tuple[int, int]]:
     """Blocks, and threads of each, of the kernels of a function."""
     host: Any = f.entry_func
-    sizes = [tuple(map(int, found)) for found in _LAUNCH.findall(host.text)]
+    sizes = [tuple(map(int, found)) for found in LAUNCH.findall(host.text)]
     return [(prod(s[:3]), prod(s[3:])) for s in sizes]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import tilewright as tw
 from tilewright import te, topi
 from tilewright.base.dtype import parse
+from tilewright.topi.scan import running
 
 SM80 = "cuda -arch=sm_80"
 
@@ -70,3 +72,31 @@ def test_lines_of_whole_vectors_are_read_and_written_in_them() -> None:
     np.testing.assert_array_equal(result, x.cumsum(1))
     source = f.imported_modules[0].get_source()
     assert "*(const float4*)(x + " in source and "*(float4*)(T_cumsum + " in source
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("shape", [(1, 9001), (3, 20000)])
+def test_long_lines_are_cut_into_parts(shape: Any, exclusive: bool, reverse: bool) -> None:
+    x = np.random.default_rng(4).integers(-9, 9, shape).astype("int32")
+    t = te.placeholder(shape, "int32", "x")
+    with tw.target.Target(SM80):
+        out = running(t, add, 0, "T_sums", 1, "int32", exclusive, reverse)
+        f = tw.build(topi.default_schedule(out, SM80), [t, out], SM80)
+    result = np.full(shape, 77, "int32")
+    reports = f.run_simt(x, result)
+    assert len(reports) == 3 and not any(report.findings for report in reports.values())
+    along = x[:, ::-1] if reverse else x
+    want = along.cumsum(1, dtype="int32") - (along if exclusive else 0)
+    np.testing.assert_array_equal(result, want[:, ::-1] if reverse else want)
+
+
+def test_parts_fill_a_device() -> None:
+    with tw.target.Target(SM80):
+        t = te.placeholder((1 << 20,), "float32", "x")
+        out = topi.cumsum(t, 0)
+        f = tw.build(topi.default_schedule(out, SM80), [t, out], SM80)
+    host: Any = f.entry_func
+    assert re.findall(r"\((\d+), 1, 1\), \((\d+), 1, 1\)", host.text) == [
+        ("216", "256"), ("1", "64"), ("216", "256"),
+    ]  # fmt: skip

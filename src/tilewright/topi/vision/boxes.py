@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ...base.errors import TilewrightError
 from ...loopir import op as O
-from ...loopir.expr import cast, const, convert
+from ...loopir.expr import cast, const
 from ...loopir.ir_builder import IRBuilder, create
 from ...tensor.compute import compute
 from ...tensor.extern import extern
 from ...tensor.tensor import Tensor
-from ..lines import each, variable
+from ..lines import each, on_device, variable
 from ..sorting import argsort
 from ..utils import get_const_int, of_rank
+from .given import Given, overlap
+from .suppress import Nms, suppressed, suppressed_by_class, valid_at_once
 
 _STEPS = 1 << 14  # of a batch: each is worth a thread
-
-
-class Given:
-    """A number that an operator takes as a number, an expression, or a tensor of one element."""
-
-    def __init__(self, value: Any, dtype: str) -> None:
-        self.tensor = value if isinstance(value, Tensor) else None
-        self.dtype = dtype
-        self.value = None if self.tensor is not None else cast(dtype, convert(value))
-
-    def inputs(self) -> list[Tensor]:
-        return [] if self.tensor is None else [self.tensor]
-
-    def read(self, buffers: dict[Tensor, Any]) -> Any:
-        if self.tensor is None:
-            return self.value
-        place = (0,) * self.tensor.ndim
-        return cast(self.dtype, buffers[self.tensor][place])
 
 
 @of_rank(data=3)
@@ -50,6 +33,9 @@ def get_valid_counts(
     """
     batch, boxes, numbers = data.shape
     least = Given(score_threshold, data.dtype)
+
+    if on_device():
+        return valid_at_once(data, least, id_index, score_index)
 
     def body(ins: Any, outs: Any) -> Any:
         ib = create()
@@ -80,24 +66,6 @@ def get_valid_counts(
     inputs = [data, *least.inputs()]
     found = extern(shapes, inputs, body, "get_valid_counts", dtypes, tag="get_valid_counts")
     return found[0], found[1], found[2]
-
-
-def overlap(one: Sequence[Any], other: Sequence[Any]) -> Any:
-    """The share of what two boxes, of two opposite corners each, have in common in what they cover;
-    0 where they cover nothing."""
-
-    def ends(box: Sequence[Any], d: int) -> tuple[Any, Any]:
-        return O.min(box[d], box[d + 2]), O.max(box[d], box[d + 2])
-
-    zero = const(0, one[0].dtype)
-    common: Any = const(1, one[0].dtype)
-    areas: list[Any] = []
-    for d in (0, 1):
-        (a, b), (c, e) = ends(one, d), ends(other, d)
-        common = common * O.max(O.min(b, e) - O.max(a, c), zero)
-        areas = [b - a, e - c] if not areas else [areas[0] * (b - a), areas[1] * (e - c)]
-    covered = areas[0] + areas[1] - common
-    return O.select(covered <= zero, zero, common / O.select(covered <= zero, covered + 1, covered))
 
 
 @of_rank(data=3)
@@ -132,6 +100,10 @@ def non_max_suppression(
     )
     order = argsort(scores, valid_count, 1, 0, "int32")
     most, least = Given(max_output_size, "int32"), Given(iou_threshold, data.dtype)
+    if on_device():
+        how = Nms(most, least, force_suppress, top_k, (coord_start, score_index, id_index))
+        whole = return_indices, invalid_to_bottom
+        return suppressed(data, (valid_count, order, indices), how, *whole)
 
     def body(ins: Any, outs: Any) -> Any:
         ib = create()
@@ -252,6 +224,8 @@ def all_class_non_max_suppression(
         Given(iou_threshold, dtype),
         Given(score_threshold, scores.dtype),
     )
+    if on_device():
+        return suppressed_by_class((boxes, scores, order), given, onnx)
     more = [t for g in given for t in g.inputs()]
     many = get_const_int(classes) * get_const_int(count)
 

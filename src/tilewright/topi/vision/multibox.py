@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...base.errors import TilewrightError
@@ -12,7 +12,8 @@ from ...loopir.ir_builder import create
 from ...tensor.compute import compute
 from ...tensor.extern import extern
 from ...tensor.tensor import Tensor
-from ..lines import each, variable
+from ..chosen import gather_chosen, ranked
+from ..lines import each, on_device, variable
 from ..utils import get_const_float, get_const_int, of_rank
 from .boxes import non_max_suppression
 
@@ -103,6 +104,9 @@ def multibox_transform_loc(
             return both
         return [O.max(O.min(v, const(1, dtype)), const(0, dtype)) for v in both]
 
+    if on_device():
+        return _best_at_once(cls_prob, loc_pred, anchor, first, threshold, corners)
+
     def body(ins: Any, outs: Any) -> Any:
         ib = create()
         prob, move, boxes = (ib.buffer_ptr(b) for b in ins)
@@ -136,6 +140,70 @@ def multibox_transform_loc(
 
     shapes = [(batch, anchors, 6), (batch,)]
     inputs = [cls_prob, loc_pred, anchor]
+    name = "multibox_transform_loc"
+    found: list[Tensor] = extern(shapes, inputs, body, name, [dtype, "int32"], tag=name)
+    return found
+
+
+def _best_at_once(
+    cls_prob: Tensor,
+    loc_pred: Tensor,
+    anchor: Tensor,
+    first: int,
+    threshold: float,
+    corners: Callable[[Any, Any], list[Any]],
+) -> list[Tensor]:
+    """As multibox_transform_loc, by kernels of many threads."""
+    batch, classes, anchors = cls_prob.shape
+    dtype = cls_prob.dtype
+
+    def choose(ins: Any, outs: Any) -> Any:
+        ib = create()
+        prob, best, which = (ib.buffer_ptr(b) for b in (*ins, *outs))
+        with each(ib, batch * anchors, batch * anchors) as i:
+            b, n = ib.let("b", i // anchors), ib.let("n", i % anchors)
+            most = variable(ib, dtype, const(-1, dtype), "most")
+            found = variable(ib, "int32", -1, "found")
+            with ib.for_range(0, classes - first, name="c") as c:
+                value = ib.let("value", prob[b, c + first, n])
+                with ib.if_scope(value > most[0]):
+                    most[0] = value
+                    found[0] = c
+            best[b, n] = most[0]
+            which[b, n] = found[0]
+        return ib.get()
+
+    rows = (batch, anchors)
+    best, which = extern([rows, rows], [cls_prob], choose, "best_class", [dtype, "int32"])
+
+    def holds(b: Any, n: Any) -> Any:
+        return O.all(which(b, n) >= 0, best(b, n) >= const(threshold, dtype))
+
+    def body(ins: Any, outs: Any) -> Any:
+        ib = create()
+        score, number, move, boxes, *ranks, out, counts = (ib.buffer_ptr(b) for b in (*ins, *outs))
+
+        def put(b: Any, n: Any, to: Any, k: Any) -> None:
+            at = [boxes[0, n, d] for d in range(4)]
+            by = [move[b, n * 4 + d] for d in range(4)]
+            values = [cast(dtype, number[b, n]), score[b, n], *corners(at, by)]
+            value = values[-1]
+            for d in reversed(range(5)):
+                value = O.select(k.equal(d), values[d], value)
+            out[b, to, k] = value
+
+        gather_chosen(
+            ib,
+            (batch, anchors, 6),
+            (ranks[0], ranks[1]),
+            put,
+            lambda b, to, k: out.__setitem__((b, to, k), const(-1, dtype)),
+            lambda b, total: counts.__setitem__(b, total),
+        )
+        return ib.get()
+
+    shapes = [(batch, anchors, 6), (batch,)]
+    inputs = [best, which, loc_pred, anchor, *ranked(rows, holds)]
     name = "multibox_transform_loc"
     found: list[Tensor] = extern(shapes, inputs, body, name, [dtype, "int32"], tag=name)
     return found

@@ -8,13 +8,14 @@ from typing import Any
 
 from ...loopir import op as O
 from ...loopir.expr import cast, const
-from ...loopir.ir_builder import create
+from ...loopir.ir_builder import IRBuilder, create
 from ...tensor.compute import compute
 from ...tensor.extern import extern
 from ...tensor.tensor import Tensor
-from ..lines import each, variable
+from ..lines import each, on_device, variable
 from ..sorting import argsort
 from ..utils import get_const_float, get_const_int
+from .sweep import sweep
 
 Box = tuple[float, float, float, float]
 
@@ -134,10 +135,38 @@ def proposal(
     used = min(count, rpn_pre_nms_top_n) if rpn_pre_nms_top_n > 0 else count
     post, dtype = rpn_post_nms_top_n, boxes.dtype
 
+    def at_once(ib: IRBuilder, ins: tuple[Any, Any], outs: tuple[Any, Any, Any]) -> None:
+        """On a device."""
+        (box, places), (out, kept, number) = ins, outs
+
+        def near(b: Any, j: Any, k: Any) -> Any:
+            mine, theirs = ([box[b, places[b, i], d] for d in range(4)] for i in (j, k))
+            apart = _share(mine, theirs, dtype) <= const(threshold, dtype)
+            return O.bitwise_xor(apart, const(True))
+
+        sweep(
+            ib,
+            batch,
+            lambda _: const(used),
+            const(post),  # others do not come out
+            lambda b, j: const(True),
+            near,
+            kept,
+            total=lambda b, count: number.__setitem__(b, count),
+        )
+        with each(ib, batch * post * 5, batch * post * 5) as n:
+            b, i, d = n // (post * 5), n // 5 % post, n % 5
+            place = places[b, kept[b, O.truncmod(i, number[b])]]
+            corner = box[b, place, O.max(d - 1, 0)]
+            out[b * post + i, d] = O.select(d < 1, cast(dtype, b), corner)
+
     def body(ins: Any, outs: Any) -> Any:
         ib = create()
         box, places = (ib.buffer_ptr(b) for b in ins)
-        out, kept = (ib.buffer_ptr(b) for b in outs)
+        out, kept, *numbers = (ib.buffer_ptr(b) for b in outs)
+        if numbers:
+            at_once(ib, (box, places), (out, kept, numbers[0]))
+            return ib.get()
         with each(ib, batch, 1 << 14) as b:
             found = variable(ib, "int32", 0, "found")
             with ib.for_range(0, used, name="j") as j:
@@ -159,7 +188,11 @@ def proposal(
                     out[b * post + i, d + 1] = box[b, place, d]
         return ib.get()
 
-    shapes = [(batch * post, 5), (batch, used)]
-    found = extern(shapes, [boxes, order], body, "proposal", [dtype, "int32"], tag="proposal")
+    shapes: list[tuple[int, ...]] = [(batch * post, 5), (batch, used)]
+    dtypes = [dtype, "int32"]
+    if on_device():
+        shapes.append((batch,))
+        dtypes.append("int32")
+    found = extern(shapes, [boxes, order], body, "proposal", dtypes, tag="proposal")
     result: Tensor = found[0]
     return result
