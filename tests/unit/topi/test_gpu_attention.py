@@ -500,5 +500,5 @@ def test_fragments_stay_in_registers(
     f = made.built(target)
     text = str(f.imported_modules[0].get_source())
     image, log = nvrtc.compile_cuda(text, arch, "cubin")
-    (used,) = nvrtc.resource_usage(image, log).values()
-    assert used.stack == 0 and used.spill_stores == 0
+    for used in nvrtc.resource_usage(image, log).values():  # several where keys are in parts
+        assert used.stack == 0 and used.spill_stores == 0
