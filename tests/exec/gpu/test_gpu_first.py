@@ -232,7 +232,8 @@ def test_estimates() -> None:
     assert moved["us"] == pytest.approx(1e6 * (1e9 / gpu.memory + 4e-6))
     alone = gpu_networks.estimate(Work(10, 10**6), [("k", 1)], {"k": replace(s, threads=1)}, gpu)
     assert alone["us"] > 1000, "one thread waits for the memory again and again"
-    network = {"network": "n", "dtype": "float16", "arch": "sm_80", "gpu": gpu.name, "calls": 1, "kernels": 2,
+    network = {"network": "n", "dtype": "float16", "arch": "sm_80", "gpu": gpu.name,
+               "calls": 1, "kernels": 2,
                "warnings": [], "spilling": [], "us": 2 * moved["us"], "build_s": 1, "compile_s": 1,
                "rows": 2 * [{"nodes": ["conv", "relu"], **moved}]}  # fmt: skip
     refused = {"network": "m", "dtype": "float16", "error": "a constant is too large"}
