@@ -75,7 +75,8 @@ def test_every_kind_of_fragment(dtype: str, out: str, arch: str, shape: Any) -> 
     (a, b), c, report, source = run(s, args, arch, ("sm_75", "sm_80", "sm_90"))
     np.testing.assert_array_equal(c.astype("float64"), product(a, b))
     assert report.findings == []
-    assert report.async_copies == 2 * a.size + 2 * b.size  # two blocks each way read it
+    late = arch == "sm_75"  # whose threads copy, through registers
+    assert report.async_copies == (0 if late else 2 * a.size + 2 * b.size)  # by two blocks each
     assert source.count("wmma.mma.sync") > 0 and ".shared." in source
 
 
