@@ -503,3 +503,14 @@ def test_groups_run_in_order_and_live_values_never_overlap(graph: Graph) -> None
             if g.output in last:
                 live[g.output] = start
     assert all(v in offsets or v in graph.outputs for g in groups for v in [g.output])
+
+
+def test_a_line_is_padded() -> None:
+    """It has no channels that could be in blocks."""
+    b = Builder(17)
+    x = Value("x", (17,), "int16")
+    y = b.add("pad", [x], "y", before=[1], after=[0], value=0)
+    found: Any = build.compile(Graph("g", [x], [y], b.nodes)).run(
+        {"x": np.arange(17, dtype=np.int16)}
+    )
+    np.testing.assert_array_equal(found["y"], [0, *range(17)])

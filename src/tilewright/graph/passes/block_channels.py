@@ -255,7 +255,7 @@ class _Blocker(Laying):
     def _padded(self, node: Node) -> bool:
         """Pixels put around images, no channels."""
         (source,) = node.inputs
-        if any(node.attrs[key][1] for key in ("before", "after")) or source not in self.laid:
+        if source not in self.laid or any(node.attrs[key][1] for key in ("before", "after")):
             return False
         if not isfinite(node.attrs.get("value", 0)) and self._is_padded(source):
             return False
