@@ -6,8 +6,8 @@ as its shared memory is read, and as the second-level cache, which all share, br
 whichever takes longest. Large tiles read less, small ones leave fewer multiprocessors without any,
 and so do parts of a reduction, whose sums are written, read again and added by one more kernel.
 
-Rates are NVIDIA's: 1,024 products of float16 a clock of each of four tensor cores of a pair (H100
-architecture, dense), 128 bytes a clock of shared memory, 5,120 of the second-level cache, 64 of its
+Rates are NVIDIA's: 512 products of float16 a clock of each of a multiprocessor's four tensor cores
+(H100 architecture, dense), 128 bytes a clock of shared memory, 5,120 of the second-level cache, 64 of its
 port to a multiprocessor (A100 architecture, whose numbers H100's paper does not change).
 """
 
