@@ -7,8 +7,8 @@ whichever takes longest. Large tiles read less, small ones leave fewer multiproc
 and so do parts of a reduction, whose sums are written, read again and added by one more kernel.
 
 Rates are NVIDIA's: 512 products of float16 a clock of each of a multiprocessor's four tensor cores
-(H100 architecture, dense), 128 bytes a clock of shared memory, 5,120 of the second-level cache, 64 of its
-port to a multiprocessor (A100 architecture, whose numbers H100's paper does not change).
+(H100 architecture, dense), 128 bytes a clock of shared memory, 5,120 of the second-level cache, 64
+of its port to a multiprocessor (A100 architecture, whose numbers H100's paper does not change).
 """
 
 from __future__ import annotations
