@@ -57,7 +57,7 @@ def strided(
 def whole(v: Value) -> Strided:
     """All of an array, in order."""
     strides = [prod(v.shape[d + 1 :]) for d in range(len(v.shape))]
-    return Strided(v, tuple(_digits([(n, s)]) for n, s in zip(v.shape, strides)))
+    return Strided(v, tuple(merged([(n, s)]) for n, s in zip(v.shape, strides)))
 
 
 def _is_constant_take(node: Node) -> bool:
@@ -88,7 +88,7 @@ def after(node: Node, at: Strided) -> Strided | None:
         if len(dims[d]) > 1:
             return None
         (stride,) = (s for _, s in dims[d]) if dims[d] else (0,)
-        dims[d] = _digits([(extents[d], stride)])
+        dims[d] = merged([(extents[d], stride)])
         offset += begin * stride
     if node.op == "take":
         del dims[node.attrs["axis"]]
@@ -101,14 +101,14 @@ _MOVES = frozenset(("transpose", "reshape", "broadcast_to", "slice"))
 def _repeated(at: Strided, shape: Sequence[int]) -> Strided:
     missing: list[Dimension] = [()] * (len(shape) - len(at.dims))
     dims = [
-        _digits([(n, 0)]) if not dim and n > 1 else dim
+        merged([(n, 0)]) if not dim and n > 1 else dim
         for dim, n in zip([*missing, *at.dims], shape)
     ]
     return Strided(at.source, tuple(dims), at.offset)
 
 
-def _digits(digits: Iterable[Digit]) -> Dimension:
-    """Without those of one element, neighbours that are one run as one."""
+def merged(digits: Iterable[Digit]) -> Dimension:
+    """Digits without those of one element, neighbours that are one run as one."""
     found: list[Digit] = []
     for extent, stride in digits:
         if extent == 1:
@@ -141,7 +141,7 @@ def regrouped(digits: Sequence[Digit], extents: Sequence[int]) -> tuple[Dimensio
             if part > 1:
                 mine.insert(0, (part, stride))
             extent //= part
-        found.insert(0, _digits(mine))
+        found.insert(0, merged(mine))
     return tuple(found) if all(n == 1 for n, _ in rest) else None
 
 
