@@ -10,8 +10,10 @@ import pytest
 import tilewright as tvm
 from tests.graph.test_attention import Writer, number
 from tests.graph.test_passes import check_same, floats, ops
+from tests.narrow import as_a
 from tilewright import graph
 from tilewright.graph.build import prepare
+from tilewright.graph.device import DeviceExecutable
 from tilewright.graph.ir import Graph, Value, constant
 from tilewright.graph.passes.fuse_rows import fuse_rows
 from tilewright.target.target import Target
@@ -84,8 +86,8 @@ def test_gpus_have_a_kernel_for_rows(kind: Any, shape: tuple[int, ...], dtype: s
     _, groups = prepare(made, target, dtype)
     (rows,) = [g for g in groups if any(n.op == "rows" for n in g.nodes)]
     assert len(rows.nodes) == 1
-    compiled = graph.compile(made, target, dtype=dtype)
-    compiled.device = tvm.simt(0)  # type: ignore[union-attr]
+    compiled = as_a(DeviceExecutable, graph.compile(made, target, dtype=dtype))
+    compiled.device = tvm.simt(0)
     (got,) = compiled.run({"x": data}).values()
     (want,) = graph.compile(made, "llvm").run({"x": data}).values()
     bound = 1e-5 if dtype == "float32" else 4e-3
@@ -128,10 +130,10 @@ def test_reductions_compute_what_they_read(axes: tuple[int, ...]) -> None:
 def test_a_softmax_of_short_rows_is_one_kernel(shape: tuple[int, ...]) -> None:
     w, x = Writer(), Value("x", shape, "float32")
     made = Graph("short", [x], [w("softmax", x, axis=len(shape) - 1)], w.nodes)
-    compiled = graph.compile(made, "cuda -arch=sm_80")
-    text = compiled.module.imported_modules[0].get_source()  # type: ignore[union-attr]
+    compiled = as_a(DeviceExecutable, graph.compile(made, "cuda -arch=sm_80"))
+    text = compiled.module.imported_modules[0].get_source()
     assert text.count("__global__") == 1
-    compiled.device = tvm.simt(0)  # type: ignore[union-attr]
+    compiled.device = tvm.simt(0)
     data = floats(*shape)
     (got,) = compiled.run({"x": data}).values()
     powers = np.exp(data.astype("float64") - data.max(-1, keepdims=True))

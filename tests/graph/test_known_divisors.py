@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from tests.graph.test_attention import Writer
+from tests.narrow import as_a
 from tilewright import graph
+from tilewright.graph.device import DeviceExecutable
 from tilewright.graph.ir import Graph, Value, constant
 from tilewright.graph.passes.known_divisors import know_divisors
 
@@ -21,8 +23,8 @@ def test_divisors_stand_in_the_code(dtype: str) -> None:
     data = np.arange(-17, 18, dtype=dtype).reshape(5, 7)
     (got,) = graph.compile(made, "llvm").run({"x": data}).values()
     np.testing.assert_array_equal(got, data // 7 + data % -5)
-    compiled = graph.compile(made, "cuda -arch=sm_80")
-    assert not compiled.constants  # type: ignore[union-attr]
+    compiled = as_a(DeviceExecutable, graph.compile(made, "cuda -arch=sm_80"))
+    assert not compiled.constants
 
 
 def test_unknown_divisors_and_zero_stay() -> None:

@@ -95,7 +95,7 @@ def accesses(module: Module) -> dict[str, dict[str, float]]:
         function = module[name]
         if isinstance(function, DeviceFunction):
             reports = sampled(function)
-            found.update((kernel, r.accesses()) for kernel, r in reports.items() if r is not None)
+            found.update((kernel, r.accesses()) for kernel, r in reports.items())
     return found
 
 

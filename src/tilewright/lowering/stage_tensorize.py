@@ -3,7 +3,7 @@
 The region that those loops cover (outer loops fixed, inner ones relaxed) must have the intrinsic's
 shape, and the computation, rewritten over that region, must be the intrinsic's, expression for
 expression. Leading dimensions of extent 1 that the intrinsic does not have are dropped. The
-intrinsic's declared buffers are bound to the regions: data, offset, strides.
+intrinsic's declared buffers are bound to the regions (tensorize_regions).
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..arith import Analyzer, IntervalSet, detect_linear_equation, eval_set, union
-from ..base.errors import ScheduleError
+from ..arith import Analyzer, IntervalSet, eval_set, union
 from ..loopir.buffer import Buffer
 from ..loopir.equal import structural_equal
 from ..loopir.expr import LT, Add, Mul, PrimExpr, SizeVar, Var, const, is_const
@@ -28,11 +27,10 @@ from ..schedule.state import StageState
 from ..schedule.whole_vectors import uncast
 from ..tensor.reduce import builtin_kind
 from ..tensor.tensor import Tensor
-from .stage_body import strides_of, substitute_buffers
+from .stage_body import substitute_buffers
 from .stage_guards import region_guards
 from .stage_memory import Memory
-
-Box = list[tuple[PrimExpr, PrimExpr]]  # (min, extent) a dimension
+from .tensorize_regions import Box, bind_region, buffers_by_tensor, failed
 
 
 def tensorized_body(builder: Any, stage: StageState) -> Stmt:
@@ -48,13 +46,13 @@ def tensorized_body(builder: Any, stage: StageState) -> Stmt:
     for t in (*stage.op.input_tensors, *stage.op.outputs):
         owner = builder.stage_of.get(t.op)
         if owner is not None and owner.rolling:
-            raise _fail(
+            raise failed(
                 stage,
                 f"Tensorize failed, {t.op.name} is a rolling buffer, whose regions are not in one "
                 "piece; leave out rolling_buffer or tensorize",
             )
     if derived_from_both(stage.relations, stage.op):
-        raise _fail(stage, "Tensorize failed, data and reduction axes of the stage were fused")
+        raise failed(stage, "Tensorize failed, data and reduction axes of the stage were fused")
     split = first_reduction_loop(stage)
     match = _Match(bounds, stage, intrin, place, split >= place or intrin.reduce_init is not None)
     match.check()
@@ -66,7 +64,7 @@ def tensorized_body(builder: Any, stage: StageState) -> Stmt:
         _check_guards(builder, stage, place, values)
         return _guarded_nest(builder, stage, outer, values, body)
     if intrin.reduce_update is None:
-        raise _fail(stage, f"Reduction update op for intrin {intrin.name} is not defined")
+        raise failed(stage, f"Reduction update op for intrin {intrin.name} is not defined")
     _check_guards(builder, stage, place, values)
     update: Stmt = bind(intrin.reduce_update)
     update = builder.guarded(stage, _outer_values(stage, values), update)
@@ -112,7 +110,7 @@ def _check_guards(
     guards = region_guards(builder.bounds, stage, values, frozenset(), None, free)
     edges = builder.overrun.edges(stage, values)
     if edges and stage.id in builder.overrun.filled:
-        raise _fail(stage, f"{edges[0]} is not proved; let the tile divide the extent")
+        raise failed(stage, f"{edges[0]} is not proved; let the tile divide the extent")
     guards += edges
     given = [(c, split) for c in guards]
     if stage.store_predicate is not None:
@@ -121,7 +119,7 @@ def _check_guards(
     for condition, (what, advice) in given:
         found = next((v for v in free_vars(condition) if v in inner), None)
         if found is not None:
-            raise _fail(
+            raise failed(
                 stage,
                 f"Tensorize failed, {what} {condition} relies on var {found.name} "
                 f"defined inside tensorize scope; {advice}",
@@ -132,15 +130,11 @@ def _check_attached(builder: Any, stage: StageState, place: int) -> None:
     """No stage may be computed inside the loops that the intrinsic replaces."""
     for leaf in stage.leaf_iter_vars[place:]:
         for child in builder.attached.get((stage.id, id(leaf)), []):
-            raise _fail(
+            raise failed(
                 stage,
                 f"Tensorize failed, stage {child.name} is computed at {leaf.var.name}, which the "
                 "intrinsic replaces; compute it at an outer loop",
             )
-
-
-def _fail(stage: StageState, text: str) -> ScheduleError:
-    return ScheduleError(f"tensorize on stage {stage.name}: {text}")
 
 
 class _Match:
@@ -195,17 +189,17 @@ class _Match:
         """Shapes, dtypes and expressions must be the intrinsic's."""
         op, want = self.stage.op, self.intrin.op
         if op.num_outputs != want.num_outputs:
-            raise _fail(self.stage, "Tensorize failed, output size mismatch")
+            raise failed(self.stage, "Tensorize failed, output size mismatch")
         inputs = op.input_tensors
         if len(inputs) != len(self.intrin.inputs):
-            raise _fail(
+            raise failed(
                 self.stage,
                 f"Tensorize failed, input size mismatch: the stage reads {len(inputs)} tensors, "
                 f"{self.intrin.name} {len(self.intrin.inputs)}",
             )
         for t, declared in zip(inputs, self.intrin.inputs):
             if t.dtype != declared.dtype:
-                raise _fail(
+                raise failed(
                     self.stage,
                     f"Tensorize failed, data type mismatch on {t.op.name}: {t.dtype}, "
                     f"{self.intrin.name} takes {declared.dtype}",
@@ -217,7 +211,7 @@ class _Match:
         mine, theirs = self._rewritten_body(), [self._plain(e) for e in want.body]
         for a, b in zip(mine, theirs):
             if not structural_equal(a, b, map_free_vars=False):
-                raise _fail(
+                raise failed(
                     self.stage,
                     f"Failed to match the compute with TensorIntrin {self.intrin.name}'s "
                     f"declaration:\n  provided:  {a}\n  intrinsic: {b}",
@@ -232,7 +226,7 @@ class _Match:
         if not fits:
             have = ", ".join(str(e) for _, e in box)
             wants = ", ".join(str(s) for s in shape)
-            raise _fail(
+            raise failed(
                 self.stage,
                 f"Tensorize failed, the region of {name} is [{have}], "
                 f"{self.intrin.name} takes [{wants}]",
@@ -252,7 +246,7 @@ class _Match:
         if len(running) < len(targets):
             running = list(op.reduce_axis)[-len(targets) :]
         if len(running) != len(targets):
-            raise _fail(
+            raise failed(
                 self.stage,
                 f"Tensorize failed, reduction over {len(running)} axes, "
                 f"{self.intrin.name} reduces {len(targets)}",
@@ -262,7 +256,7 @@ class _Match:
         for axis, target in zip(running, targets):
             extent = self.axes[axis][1]
             if not self.analyzer.can_prove_equal(extent, target.dom.extent):
-                raise _fail(
+                raise failed(
                     self.stage,
                     f"Tensorize failed, reduction axis {axis.var.name} has extent {extent}, "
                     f"{self.intrin.name} takes {target.dom.extent}",
@@ -345,75 +339,6 @@ def _ends_with_array(e: Reduce) -> bool:
         if isinstance(x, ProducerLoad)
         for index, size in zip(x.indices, x.producer.shape)
     )
-
-
-def buffers_by_tensor(intrin: Any) -> dict[Tensor, Buffer]:
-    """The declared buffer of each input and output of an intrinsic."""
-    outputs = [intrin.op.output(i) for i in range(intrin.op.num_outputs)]
-    return dict(zip([*intrin.inputs, *outputs], intrin.buffers))
-
-
-def bind_region(
-    stage: StageState,
-    analyzer: Analyzer,
-    memory: Memory,
-    declared: Buffer,
-    tensor: Tensor,
-    region: Box,
-    values: dict[Var, Any],
-) -> Buffer:
-    """The part of a tensor's buffer that stands for a declared one; fills its variables' values."""
-    actual, indices = memory.locate(tensor, [low for low, _ in region])
-    offset = analyzer.simplify(actual.element_offset(indices))
-    rank = len(declared.shape)
-    strides = _region_strides(stage, analyzer, memory, tensor, region)[len(region) - rank :]
-    values[declared.data] = actual.data
-    if isinstance(declared.elem_offset, Var):
-        values[declared.elem_offset] = offset
-        factor = declared.offset_factor
-        if factor > 1 and not analyzer.can_prove_equal(offset % factor, const(0, offset.dtype)):
-            raise _fail(
-                stage,
-                f"Tensorize failed, the offset {offset} of {tensor.op.name} is not a multiple of "
-                f"{factor}, which the intrinsic's buffer {declared.name} asks for",
-            )
-    expected = strides_of(declared)
-    for d, (want, have) in enumerate(zip(expected, strides)):
-        if isinstance(want, Var):
-            values.setdefault(want, have)
-        elif not is_const(declared.shape[d], 1) and not analyzer.can_prove_equal(want, have):
-            raise _fail(
-                stage,
-                f"Tensorize failed, stride {d} of {tensor.op.name} is {have}, the intrinsic's "
-                f"buffer {declared.name} has {want}; declare it with a stride variable",
-            )
-    return actual.with_(
-        shape=declared.shape,
-        strides=strides,
-        elem_offset=offset,
-        name=declared.name,
-        offset_factor=declared.offset_factor,
-    )
-
-
-def _region_strides(
-    stage: StageState, analyzer: Analyzer, memory: Memory, tensor: Tensor, region: Box
-) -> list[PrimExpr]:
-    """How far apart in memory neighbours of the region are, a dimension of the tensor each."""
-    if memory.place(tensor).layout is None:
-        return strides_of(memory.buffer(tensor))
-    steps = [Var(f"x{d}", low.dtype) for d, (low, _) in enumerate(region)]
-    for step, (_, extent) in zip(steps, region):
-        analyzer.bind(step, Range.from_min_extent(const(0, step.dtype), extent))
-    actual, indices = memory.locate(tensor, [low + x for x, (low, _) in zip(steps, region)])
-    linear = detect_linear_equation(actual.element_offset(indices), steps, analyzer)
-    if not linear:
-        raise _fail(
-            stage,
-            f"Tensorize failed, the region of {tensor.op.name} is not evenly spaced in the layout "
-            "that transform_layout gave it",
-        )
-    return linear[:-1]
 
 
 def tensor_compute_body(

@@ -11,7 +11,7 @@ from ...loopir.expr import const
 from ...tensor.tensor import Tensor
 from ...topi import nn
 from ...topi.nn.attention import Sizes, attention
-from .spec import INJECTIVE, OPAQUE, Compute, OpSpec
+from .spec import INJECTIVE, OPAQUE, Compute, OpSpec, follow
 
 
 def attention_op(operation: Mapping[str, Compute]) -> OpSpec:
@@ -44,8 +44,7 @@ def attention_op(operation: Mapping[str, Compute]) -> OpSpec:
             if a["scale"] != 1:
                 x = topi.multiply(x, const(a["scale"], x.dtype))
             values = [x, *(_as_wide(v, x.dtype) for v in t[3:])]
-            for op, inputs, attrs in a["steps"]:
-                values.append(operation[op]([values[n] for n in inputs], dict(attrs)))
+            follow(operation, a["steps"], values, x.dtype)
             return values[-1] if a["steps"] else x
 
         order = list(a["order"])

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import topi
-from ...loopir.expr import cast, const
+from ...loopir.expr import cast
 from ...tensor.compute import compute
 from ...tensor.tensor import Tensor
 from ...topi import nn
 from ...topi.elemwise import accumulator
 from ...topi.nn.norm import ROWS
-from .spec import OPAQUE, Compute, OpSpec
+from .spec import OPAQUE, Compute, OpSpec, follow
 
 
 def _normalize(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -37,9 +37,7 @@ def rows_op(operation: Mapping[str, Compute]) -> OpSpec:
         dtype = a["dtype"] or t[0].dtype
         wide = accumulator(dtype)
         values = [v if v.dtype == wide else topi.cast(v, wide) for v in t]
-        for op, inputs, attrs in a["steps"]:
-            reads: list[Any] = [values[n] if isinstance(n, int) else const(n, wide) for n in inputs]
-            values.append(operation[op](reads, dict(attrs)))
+        follow(operation, a["steps"], values, wide)
         last = values[-1]
         result: Tensor = compute(last.shape, lambda *i: cast(dtype, last(*i)), "T_rows", ROWS)
         return result

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...loopir.expr import const
 from ...tensor.tensor import Tensor
 from ...topi.elemwise import accumulator, cast
 
@@ -40,6 +41,16 @@ class OpSpec:
     numpy: Callable[[Sequence[Array], Mapping[str, Any]], Array] | None = None
     precision: str = ""
     reads_computed: bool = False
+
+
+def follow(
+    operation: Mapping[str, Compute], steps: Sequence[Any], values: list[Any], dtype: str
+) -> None:
+    """Append what each of `steps` (operation, inputs, attributes) makes of the values before it,
+    which its inputs are by number, and of floats, which are of `dtype`."""
+    for op, inputs, attrs in steps:
+        reads: list[Any] = [values[n] if isinstance(n, int) else const(n, dtype) for n in inputs]
+        values.append(operation[op](reads, dict(attrs)))
 
 
 def elementwise(function: Callable[..., Tensor], precision: str = "") -> OpSpec:

@@ -114,13 +114,9 @@ def multibox_transform_loc(
         with each(ib, batch, 1 << 14) as b:
             found = variable(ib, "int32", 0, "found")
             with ib.for_range(0, anchors, name="n") as n:
-                best = variable(ib, dtype, const(-1, dtype), "best")
-                which = variable(ib, "int32", -1, "which")
-                with ib.for_range(0, classes - first, name="c") as c:
-                    value = ib.let("value", prob[b, c + first, n])
-                    with ib.if_scope(value > best[0]):
-                        best[0] = value
-                        which[0] = c
+                best, which = _best_class(
+                    ib, dtype, classes - first, lambda c: prob[b, c + first, n]
+                )
                 with ib.if_scope(O.all(which[0] >= 0, best[0] >= const(threshold, dtype))):
                     to = ib.let("to", found[0])
                     out[b, to, 0] = cast(dtype, which[0])
@@ -145,6 +141,18 @@ def multibox_transform_loc(
     return found
 
 
+def _best_class(ib: Any, dtype: str, classes: Any, chance: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """Variables with the largest chance of a class, and which it is; -1 where none is above it."""
+    best = variable(ib, dtype, const(-1, dtype), "best")
+    which = variable(ib, "int32", -1, "which")
+    with ib.for_range(0, classes, name="c") as c:
+        value = ib.let("value", chance(c))
+        with ib.if_scope(value > best[0]):
+            best[0] = value
+            which[0] = c
+    return best, which
+
+
 def _best_at_once(
     cls_prob: Tensor,
     loc_pred: Tensor,
@@ -162,13 +170,7 @@ def _best_at_once(
         prob, best, which = (ib.buffer_ptr(b) for b in (*ins, *outs))
         with each(ib, batch * anchors, batch * anchors) as i:
             b, n = ib.let("b", i // anchors), ib.let("n", i % anchors)
-            most = variable(ib, dtype, const(-1, dtype), "most")
-            found = variable(ib, "int32", -1, "found")
-            with ib.for_range(0, classes - first, name="c") as c:
-                value = ib.let("value", prob[b, c + first, n])
-                with ib.if_scope(value > most[0]):
-                    most[0] = value
-                    found[0] = c
+            most, found = _best_class(ib, dtype, classes - first, lambda c: prob[b, c + first, n])
             best[b, n] = most[0]
             which[b, n] = found[0]
         return ib.get()
