@@ -114,9 +114,7 @@ def multibox_transform_loc(
         with each(ib, batch, 1 << 14) as b:
             found = variable(ib, "int32", 0, "found")
             with ib.for_range(0, anchors, name="n") as n:
-                best, which = _best_class(
-                    ib, dtype, classes - first, lambda c: prob[b, c + first, n]
-                )
+                best, which = _best_class(ib, prob, (b, n), (first, classes))
                 with ib.if_scope(O.all(which[0] >= 0, best[0] >= const(threshold, dtype))):
                     to = ib.let("to", found[0])
                     out[b, to, 0] = cast(dtype, which[0])
@@ -141,12 +139,16 @@ def multibox_transform_loc(
     return found
 
 
-def _best_class(ib: Any, dtype: str, classes: Any, chance: Callable[[Any], Any]) -> tuple[Any, Any]:
-    """Variables with the largest chance of a class, and which it is; -1 where none is above it."""
+def _best_class(
+    ib: Any, prob: Any, at: tuple[Any, Any], classes: tuple[int, Any]
+) -> tuple[Any, Any]:
+    """Variables with the largest chance of a class at (image, anchor), from the first that counts
+    on, and which it is from there; -1 where none is above that."""
+    (b, n), (first, count), dtype = at, classes, prob.dtype
     best = variable(ib, dtype, const(-1, dtype), "best")
     which = variable(ib, "int32", -1, "which")
-    with ib.for_range(0, classes, name="c") as c:
-        value = ib.let("value", chance(c))
+    with ib.for_range(0, count - first, name="c") as c:
+        value = ib.let("value", prob[b, c + first, n])
         with ib.if_scope(value > best[0]):
             best[0] = value
             which[0] = c
@@ -170,7 +172,7 @@ def _best_at_once(
         prob, best, which = (ib.buffer_ptr(b) for b in (*ins, *outs))
         with each(ib, batch * anchors, batch * anchors) as i:
             b, n = ib.let("b", i // anchors), ib.let("n", i % anchors)
-            most, found = _best_class(ib, dtype, classes - first, lambda c: prob[b, c + first, n])
+            most, found = _best_class(ib, prob, (b, n), (first, classes))
             best[b, n] = most[0]
             which[b, n] = found[0]
         return ib.get()
