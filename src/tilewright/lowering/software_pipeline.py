@@ -81,7 +81,7 @@ class _Ring:
         self.slot = E.FloorMod(step, const(stages, var.dtype))
         scopes = [b.scope() for f in fills for b in f.buffers]
         self.shared = any(x.startswith("shared") for x in scopes)
-        self.is_split = Halves.of(self._fill(var), registers) is not None
+        self.is_split = registers > 0 and Halves.of(self._fill(var), registers) is not None
 
     def build(self) -> S.Stmt:
         loop, dtype = self.loop, self.loop.loop_var.dtype

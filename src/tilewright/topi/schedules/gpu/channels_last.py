@@ -22,9 +22,8 @@ from ..machine import extent_of, whole_vectors
 from .machine import VECTOR_BYTES, GpuMachine, bind, fused
 from .operands import share
 from .reduce import inline_padding, schedule_reduce
-from .tile_plan import BANKS, WARP
+from .tile_plan import ALIKE, BANKS, WARP
 
-ALIKE = 8  # vectors of 16 bytes in different banks
 _BLOCKS = 3  # at once at least, which copy by turns
 OFFERED = 6  # tiles that may be decided on
 _THREADS = 8 * WARP  # of a block: two warps for each scheduler of a multiprocessor

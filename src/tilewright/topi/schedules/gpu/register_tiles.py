@@ -18,12 +18,11 @@ from ....tensor.tensor import Tensor
 from ..machine import known_extent, nearby
 from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks, fused, planned, steps_of
 from .operands import Operand, along_lines, copies_of, fill, pipeline, pitch_of, spread
-from .tile_plan import BANKS, WARP, filling
+from .tile_plan import ALIKE, BANKS, WARP, filling
 
 TILE = 4  # neighbouring rows and columns a thread
 AGAIN = 2  # such tiles a thread along rows, and along columns
 FEW_THREADS = 128  # of a block that makes several products
-ALIKE = 8  # threads whose vectors of 16 bytes are read at once
 LEAST = 32  # rows and columns of a block, below which copies and barriers outweigh products
 STAGES = 2  # a step of sums takes longer than a copy
 _REGISTER = 4  # bytes

@@ -50,6 +50,12 @@ class _Stages:
     small: list[Stage]
     large: list[Stage]
 
+    @property
+    def along(self) -> IterVar:
+        """What rows run along."""
+        step: IterVar = self.sums[0].op.reduce_axis[0]
+        return step
+
 
 def _stages_of(s: Schedule, out: Tensor) -> _Stages | None:
     """The stages before an output; None where they are no rows of its last dimension."""
@@ -97,13 +103,12 @@ def schedule_rows(s: Schedule, out: Tensor, machine: GpuMachine) -> bool:
         _row_a_thread(s, out, found, machine)
         return True
     stage, rows, length, large = s[out], found.rows, found.length, found.large
-    along = known_extent(found.sums[0].op.reduce_axis[0])
     ends = [stage, *found.sums] if found.whole else found.sums
     lanes = _lanes(ends, large, machine)
     by_warps = rows_by_warps(rows, length, lanes, machine)
     if not by_warps and _apart(out.op.name, rows, length // lanes // machine.threads, machine):
         return False
-    kept = [] if by_warps else [x for x in large if _waits(s, x, along)]
+    kept = [] if by_warps else [x for x in large if _waits(s, x, known_extent(found.along))]
     if kept:
         lanes = _lanes([*ends, *kept], [x for x in large if x not in kept], machine)
     threads = machine.warp if by_warps else threads_for(length // lanes, machine)
@@ -135,8 +140,8 @@ def _row_a_thread(s: Schedule, out: Tensor, found: _Stages, machine: GpuMachine)
     stage = s[out]
     arrays = [x.op.output(0) for x in s.stages if not hasattr(x.op, "body")]
     held = []
+    rows = [domain(a).extent for a in (*stage.op.axis[:-1], found.along)]
     for t in arrays:
-        rows = [domain(a).extent for a in (*stage.op.axis[:-1], found.sums[0].op.reduce_axis[0])]
         if len(rows) == len(t.shape) and all(map(structural_equal, t.shape, rows)):
             readers = [x.op for x in s.stages if any(u is t for u in x.op.input_tensors)]
             held.append(s.cache_read(t, "local", readers))

@@ -20,7 +20,6 @@ from ...tensor_intrin import mma_gemm, mma_load, mma_store, wmma_gemm, wmma_load
 from ...tensor_intrin.mma import depth as mma_depth
 from ..machine import extent_of, nearby, whole_vectors
 from .machine import (
-    VECTOR_BYTES,
     GpuMachine,
     bind,
     bind_blocks,
@@ -184,19 +183,14 @@ def _bind_output(stage: Stage, plan: TilePlan, machine: GpuMachine) -> tuple[Ite
         x = stage.fuse(far, xs, x)
     else:
         x = stage.fuse(xs, x)
-    if (
-        extent is not None and extent < FRAGMENT
-    ):  # a row has no whole number of lanes: those of two rows, on their own
+    if extent is not None and extent < FRAGMENT:
+        # a row has no whole number of lanes: those of two rows, on their own
         bind(stage, x, "threadIdx.x")
         for axis in (row, *near):
             stage.unroll(axis)
         return warp, y
     flat = stage.fuse(row, *near, x)
-    lanes = (
-        1
-        if extent is None
-        else whole_vectors(extent, VECTOR_BYTES // parse(stage.op.output_dtype(0)).nbytes)
-    )
+    lanes = whole_vectors(extent or 1, machine.lanes(stage.op.output_dtype(0)))
     if lanes > 1:
         flat, vector = stage.split(flat, factor=lanes)
         stage.vectorize(vector)

@@ -15,10 +15,11 @@ from math import lcm
 
 from ....base.dtype import parse
 from ..decisions import Value
-from .machine import GpuMachine
+from .machine import VECTOR_BYTES, GpuMachine
 
 FRAGMENT = 16  # rows and columns
 BANKS = 128  # bytes of all banks of shared memory, and of sums in a row of a warp
+ALIKE = BANKS // VECTOR_BYTES  # threads whose vectors are read at once, from different banks
 _ROWS, _COLUMNS = range(8, 0, -1), (8, 4, 2, 1)  # fragments of a tile
 _SIDES = (8, 4, 2)  # of those that may be decided on
 _EVEN = (8, 4, 2, 1)  # of rows: so many all threads share evenly when they copy them
