@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.devices import device
 from tests.narrow import as_a
 from tilewright import te
 from tilewright.rt.device_array import DeviceArray
@@ -15,10 +16,7 @@ KINDS = ("cuda", "opencl", "simt")
 
 @pytest.fixture(params=KINDS)
 def dev(request):
-    found = tw.device(request.param, 0)
-    if not found.exist:
-        pytest.skip(f"no {request.param} device: {found.why_missing()}")
-    return found
+    return device(request.param)
 
 
 def target_of(dev) -> tw.Target:

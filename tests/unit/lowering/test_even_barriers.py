@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.devices import device
 from tests.unit.lowering.kernels import kernel_of
 from tilewright import te, tir
 from tilewright.loopir import stmt as S
@@ -77,11 +78,9 @@ def test_cuda_keeps_its_loops() -> None:
     assert uneven(kernel_of(*transposed_rows()).body, runs)
 
 
-@pytest.mark.parametrize("device", ["simt", "opencl"])
-def test_it_computes_the_same(device: str) -> None:
-    dev = tw.device(device, 0)
-    if not dev.exist:
-        pytest.skip(f"no {device} device")
+@pytest.mark.parametrize("name", ["simt", "opencl"])
+def test_it_computes_the_same(name: str) -> None:
+    dev = device(name)
     f = tw.build(*transposed_rows(), "opencl")
     for n, m in ((11, 31), (8, 33), (3, 7)):
         x = np.arange(n * m, dtype="float32").reshape(n, m)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.devices import device
 from tests.unit.topi import launches
 from tilewright import te, topi
 from tilewright.base.dtype import parse
@@ -29,7 +30,7 @@ def results(make: Any, arrays: list[Array], target: str = "cuda") -> tuple[list[
         host: Any = f.entry_func
         sizes = [(int(s[0]), int(s[3])) for s in launches.LAUNCH.findall(host.text)]
         return empty, sizes
-    dev = tw.device(target, 0)
+    dev = device(target)
     there = [tw.nd.array(a, dev) for a in (*arrays, *empty)]
     f(*there)
     return [a.numpy() for a in there[len(arrays) :]], []

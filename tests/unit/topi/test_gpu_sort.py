@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.devices import device
 from tests.unit.topi import launches
 from tilewright import te, topi
 from tilewright.base.dtype import parse
@@ -66,7 +67,7 @@ def found(x: Array, target: str, *, k: int | None, axis: int = -1, ascending: bo
         t = te.placeholder(x.shape, dtype, "x")
         out = make(t)
         f = tw.build(topi.default_schedule(out, target), [t, out], target)
-    dev = tw.device(target, 0)
+    dev = device(target)
     a, b = tw.nd.array(x, dev), tw.nd.empty([int(d) for d in out.shape], "int32", dev)
     f(a, b)
     return b.numpy(), []
