@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import product
 from math import prod
 from typing import Any
@@ -19,7 +20,7 @@ from ..loopir.expr import const, const_int
 from ..loopir.iter import Range
 from ..loopir.rewrite import OverStatements, handles
 from ..loopir.subst import substitute
-from ..loopir.visit import children, walk
+from ..loopir.visit import children, nodes, walk
 from .bounded import BoundedRewriter
 from .options import LowerOptions
 
@@ -35,8 +36,10 @@ def inject_prefetch(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     or with the pragma "prefetch_evenly" a little in each step of the loops within.
 
     The region is the box around all reads of the body, each 64 bytes asked for once. Prefetch
-    statements become such calls too. A region that cannot be bounded, and
-    a buffer that only exists inside the loop, are not prefetched.
+    statements become such calls too. A region that cannot be bounded or whose size is read from
+    memory, and a buffer that only exists inside the loop, are not prefetched. Where a region is may
+    be read from arrays that are given and not written here: where that many steps later there is
+    something to read (a prefetch may name any address, but what it is made from is read).
 
     Asked for at once, the region keeps the loop waiting as reading it would: a core has some ten
     lines on their way at a time. Where the loop's axis has the pragma "prefetch_evenly", the steps
@@ -72,6 +75,7 @@ def _scopes_of(s: S.Stmt) -> list[S.AttrStmt]:
 class _Prefetcher(OverStatements, BoundedRewriter):
     def __init__(self, func: S.PrimFunc) -> None:
         super().__init__(func)
+        self.given = _only_read(func)
         self.loop: E.Var | None = None
         self.evenly: list[tuple[S.AttrStmt, int]] = []
 
@@ -104,7 +108,21 @@ class _Prefetcher(OverStatements, BoundedRewriter):
         if shares:
             share = self.loop % shares if shares > 1 else 0
             return _evenly(s.node, moved, body, share, shares)
-        return S.seq(_calls(s.node, moved), body)
+        return S.seq(self._where_readable(moved, _calls(s.node, moved)), body)
+
+    def _where_readable(self, region: list[Range], calls: S.Stmt) -> S.Stmt:
+        """`calls`, where what the places of a region are read from exists."""
+        # parents come first, so that the guard of what an index is read from goes around its own
+        for load in (x for r in region for x in walk(r.min) if type(x) is E.BufferLoad):
+            inside = [
+                c
+                for i, n in zip(load.indices, load.buffer.shape)
+                for c in (i >= 0, i < n)
+                if not self.analyzer.can_prove(c)
+            ]
+            if inside:
+                calls = S.IfThenElse(reduce(E.And, inside), calls)
+        return calls
 
     @handles(S.Prefetch)
     def _prefetch(self, s: S.Prefetch) -> Any:
@@ -122,6 +140,7 @@ class _Prefetcher(OverStatements, BoundedRewriter):
         for x in walk(body):  # threads launched inside run as well
             if type(x) is S.AttrStmt and x.attr_key in ("thread_extent", "virtual_thread"):
                 inner[x.node.var] = Range(x.value)
+        declared = {*inner, *(x.var for x in walk(body) if type(x) in (S.LetStmt, E.Let))}
         sets: list[list[Any]] = [[] for _ in buffer.shape]
         for x in walk(body):
             if type(x) is E.BufferLoad and x.buffer is buffer:
@@ -133,15 +152,32 @@ class _Prefetcher(OverStatements, BoundedRewriter):
         region = []
         for found in sets:
             covered = union(found, self.analyzer).cover_range(None, self.analyzer)
-            if covered is None or any(
-                x in inner
-                for e in (covered.min, covered.extent)
-                for x in walk(e)
-                if isinstance(x, E.Var)
-            ):
+            if covered is None or not self._known(covered, declared):
                 return None
             region.append(covered)
         return region
+
+    def _known(self, r: Range, declared: set[E.Var]) -> bool:
+        """Whether a range can be told before a step that declares some variables."""
+        if any(type(x) is E.BufferLoad for x in walk(r.extent)):
+            return False
+        return all(
+            x not in declared if isinstance(x, E.Var) else x.buffer.data in self.given
+            for e in (r.min, r.extent)
+            for x in walk(e)
+            if isinstance(x, (E.Var, E.BufferLoad))
+        )
+
+
+def _only_read(func: S.PrimFunc) -> set[E.Var]:
+    """The data of arrays that are given and that nothing here may write."""
+    written: set[Any] = set()
+    for x in nodes(func.body):
+        if type(x) is S.BufferStore:
+            written.add(x.buffer.data)
+        elif type(x) is E.Call:  # of pointers
+            written.update(a.buffer.data if type(a) is E.BufferLoad else a for a in x.args)
+    return {b.data for b in func.buffer_map.values()} - written
 
 
 def _calls(buffer: Buffer, region: list[Range]) -> S.Stmt:

@@ -163,6 +163,53 @@ def test_prefetch_of_rows_that_narrow_indices_choose() -> None:
         assert made.loop_var.dtype == "int32" == made.extent.dtype
 
 
+def chosen_rows(rows: Buffer, *chain: Buffer) -> S.PrimFunc:
+    """Sums of rows that indices choose, of a loop over all indices, asked for one step ahead."""
+
+    def body_of(i: E.Var) -> S.Stmt:
+        row = i
+        for indices in chain:
+            row = indices[row]
+        inner = loop("j", 8, lambda j: S.BufferStore(B, rows[row, j], [j]))
+        return S.AttrStmt(rows, "prefetch_scope", 1, inner)
+
+    return function(loop("i", 8, body_of), rows, B, *chain)
+
+
+def test_prefetch_reads_no_index_that_is_not_there() -> None:
+    """The last step asks for nothing: there is no index after it. The evaluator would say so."""
+    rows, first, second = Buffer((4, 8), "float32", "A"), *(Buffer((8,), "int32", n) for n in "IJ")
+    data = {"A": np.ones((4, 8), "float32"), "B": DATA["B"], "I": np.arange(8, dtype="int32")[::-1]}
+    for chain in ((first,), (first, second)):
+        data["J"] = np.arange(8, dtype="int32") % 4
+        if len(chain) == 1:
+            data["I"] = data["J"]
+        new = checked(inject_prefetch, chosen_rows(rows, *chain), data)
+        assert len(prefetches(new)) == 1
+        assert len(nodes(new, S.IfThenElse)) == len(chain)
+
+
+def test_prefetch_of_what_is_chosen_by_what_is_written_is_left_out() -> None:
+    rows, first = Buffer((4, 8), "float32", "A"), Buffer((8,), "int32", "I")
+    func = chosen_rows(rows, first)
+    func = func.with_body(S.seq(S.BufferStore(first, 0, [0]), func.body))
+    assert not prefetches(inject_prefetch(func, LowerOptions()))
+
+
+def test_prefetch_of_a_region_of_a_size_that_is_read_is_left_out() -> None:
+    """What a thread outside its guard would read to find out need not exist."""
+    data, indices = Buffer((961,), "int32", "A"), Buffer((961,), "int32", "I")
+
+    def body_of(i: E.Var) -> S.Stmt:
+        read = data[E.Min(indices[i + 960], 960)] + data[i + 960]
+        return S.AttrStmt(
+            data, "prefetch_scope", 0, S.IfThenElse(i < 1, S.BufferStore(A, read, [0]))
+        )
+
+    func = function(loop("i", 3, body_of), data, indices, A)
+    assert not prefetches(inject_prefetch(func, LowerOptions()))
+
+
 def test_prefetch_statement() -> None:
     from tilewright.loopir.iter import Range
 
