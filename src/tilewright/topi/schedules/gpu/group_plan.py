@@ -7,8 +7,7 @@ whichever takes longest. Large tiles read less, small ones leave fewer multiproc
 and so do parts of a reduction, whose sums are written, read again and added by one more kernel.
 
 Rates are NVIDIA's: 512 products of float16 a clock of each of a multiprocessor's four tensor cores
-(H100 architecture, dense), 128 bytes a clock of shared memory, 5,120 of the second-level cache, 64
-of its port to a multiprocessor (A100 architecture, whose numbers H100's paper does not change).
+(H100 architecture, dense), 128 bytes a clock of shared memory, and the caches' of `machine`.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from itertools import product
 from math import inf
 
 from ...tensor_intrin.wgmma import GROUP, GROUP_ROWS, SPAN
-from .machine import MOST_STAGES, GpuMachine
+from .machine import CACHE, MOST_STAGES, PORT, GpuMachine, cache_rate
 
 _ROWS, _COLUMNS = (128, 256, 64), (256, 128, 64, 32)  # of the same clocks the first
 _MOST = 128 * 256  # sums of a tile: more threads, or more sums a thread, have no registers
 _TENSOR = 32  # sums of a tile that a clock adds a step of 128 bytes to
-_SHARED, _CACHE, _PORT = 128, 5120, 64  # bytes a clock
+_SHARED = 128  # bytes a clock
 _LATENCY = 1500  # from the start of a block to its first products, and its last sums to memory
 _FAR = 700  # clocks from the device's memory
 _LAUNCH = 3400  # from kernel to kernel: 2 us
@@ -80,7 +79,7 @@ class Work:
         """Steps to have under way, of `most`: one that is multiplied, and as many on their way as
         the memory takes to bring one."""
         step = (min(rows, self.rows) + columns) * SPAN
-        return min(most, max(MOST_STAGES, 1 + -(-_FAR * _PORT // step)))
+        return min(most, max(MOST_STAGES, 1 + -(-_FAR * PORT // step)))
 
     def plan(self, rows: int, columns: int, parts: int, machine: GpuMachine) -> GroupPlan:
         """The plan of a tile and so many parts, with its clocks."""
@@ -88,7 +87,7 @@ class Work:
         blocks = down * across * self.count * parts
         processors = machine.processors or blocks
         busiest = -(-blocks // processors)
-        rate = min(_PORT, _CACHE / min(blocks, processors))
+        rate = cache_rate(min(blocks, processors))
         groups = rows // GROUP_ROWS
         step = max(
             rows * columns / _TENSOR,
@@ -100,7 +99,7 @@ class Work:
         clocks = busiest * each + rounds * _LATENCY
         if parts > 1:
             moved = (2 * parts + 1) * self.rows * self.columns * self.count * _SUM
-            clocks += _LAUNCH + moved / _CACHE
+            clocks += _LAUNCH + moved / CACHE
         return GroupPlan(rows, columns, parts, clocks)
 
 

@@ -29,6 +29,9 @@ _PROCESSORS = 96  # where nothing is known of them: most GPUs have 40 to 144
 _HALVES = 2  # stages where copies go through registers: one step has the time of its products
 _OTHER = 64  # registers of a thread for addresses, and for fragments on their way
 _KEPT = 1 << 10  # bytes of shared memory that the system keeps of each block
+# bytes a clock of the second-level cache, and of its port to a multiprocessor (A100 architecture;
+# H100's paper has no other numbers)
+CACHE, PORT = 5120, 64
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,11 @@ class GpuMachine:
         stage.unroll(axis)
         if self.unrolls:
             stage.pragma(axis, "unroll_explicit", 0)
+
+
+def cache_rate(blocks: int) -> float:
+    """Bytes a clock that each of so many multiprocessors gets from the second-level cache."""
+    return min(PORT, CACHE / blocks)
 
 
 def bind(stage: Stage, axis: IterVar, tag: str) -> None:

@@ -16,9 +16,17 @@ from ....loopir.iter import IterVar
 from ....schedule.api import Schedule, Stage
 from ....tensor.tensor import Tensor
 from ..machine import known_extent, nearby
-from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks, fused, planned, steps_of
+from .machine import (
+    VECTOR_BYTES,
+    GpuMachine,
+    bind,
+    bind_blocks,
+    fused,
+    planned,
+    steps_of,
+)
 from .operands import Operand, along_lines, copies_of, fill, pipeline, pitch_of, spread
-from .tile_plan import ALIKE, BANKS, WARP, filling
+from .tile_plan import ALIKE, BANKS, WARP, busy, filling
 
 TILE = 4  # neighbouring rows and columns a thread
 AGAIN = 2  # such tiles a thread along rows, and along columns
@@ -26,6 +34,7 @@ FEW_THREADS = 128  # of a block that makes several products
 LEAST = 32  # rows and columns of a block, below which copies and barriers outweigh products
 STAGES = 2  # a step of sums takes longer than a copy
 _REGISTER = 4  # bytes
+_UNITS = 16  # sums of float32 a clock of a part of a multiprocessor: A100's, others have 32
 ROW_BYTES = 64  # of a tile of an operand, along the reduction
 
 
@@ -98,7 +107,14 @@ def _block(
     again = [AGAIN if size >= AGAIN * n * TILE else 1 for size, n in zip(shape, threads)]
     whole = (threads[0] * TILE * again[0], threads[1] * TILE * again[1])
     least = (min(whole[0], LEAST), min(whole[1], LEAST))
-    filled = filling((shape[0], shape[1]), count, whole, least, machine.filling)
+    of_thread = prod(again) * TILE**2
+
+    def clocks(high: int, wide: int, tiles: int, processors: int) -> float:
+        """Of a step of the reduction."""
+        warps, read = -(-high * wide // of_thread // WARP), (high + wide) * _REGISTER
+        return busy(warps, tiles, warps * WARP * of_thread / _UNITS, read, processors)
+
+    filled = filling((shape[0], shape[1]), count, whole, least, machine.filling, clocks)
     smaller = [
         (whole[0] // a, whole[1] // b)
         for a in (1, 2, 4)

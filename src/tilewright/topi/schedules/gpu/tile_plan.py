@@ -3,7 +3,8 @@
 A block's tile is some fragments of 16 rows high and some warps wide. The smaller it is the more
 often operands are read and the less work there is for each instruction that moves them; what
 reaches over the edge of the product is work for nothing. A product that is smaller than a tile may
-be filled up to one. One that has too few tiles for all multiprocessors takes smaller ones.
+be filled up to one. One that has too few tiles for all multiprocessors, or some more than for all
+once, twice and so on, takes smaller ones (`filling`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from math import lcm
 
 from ....base.dtype import parse
 from ..decisions import Value
-from .machine import VECTOR_BYTES, GpuMachine
+from .machine import VECTOR_BYTES, GpuMachine, cache_rate
 
 FRAGMENT = 16  # rows and columns
 BANKS = 128  # bytes of all banks of shared memory, and of sums in a row of a warp
@@ -34,6 +35,9 @@ _PRODUCT = 4  # instructions that are issued beside one of tensor cores
 _BARRIER = 24  # instructions while a block waits for a tile
 _ADDRESS = 2  # instructions for the address of one copy
 _WRITTEN = 512, 1024  # products in steps that are written out (lowering/software_pipeline.py)
+PARTS = 4  # of a multiprocessor, each with warps, tensor cores and units of its own
+_CLOCKS = 16  # of the tensor cores of a part for the products of two fragments: A100's
+_FULL, _CLOSE = 0.9, 1.1  # of all multiprocessors, and of the least time
 _LEAST = (2, 4)  # fragments of a tile, below which copies and barriers outweigh products
 _SLOW = 1.05  # more than the fewer of these take long to compile: there has to be a reason
 
@@ -62,7 +66,14 @@ class TilePlan:
             _best(columns, sizes if filled else _COLUMNS, filled),
         )
         extents = (-(-rows // FRAGMENT), needed)
-        high, wide = (n * FRAGMENT for n in filling(extents, count, tile, _LEAST, enough))
+
+        def clocks(high: int, wide: int, tiles: int, processors: int) -> float:
+            """Of a step of 32 bytes along the reduction, whatever their type."""
+            read = (high + wide) * FRAGMENT * _DEEP
+            return busy(-(-wide // warp), tiles, high * wide * _CLOCKS, read, processors)
+
+        tile = filling(extents, count, tile, _LEAST, enough, clocks)
+        high, wide = (n * FRAGMENT for n in tile)
         shape = (max(rows, high), max(columns, wide))
         return TilePlan((high, wide), min(warp * FRAGMENT, wide), shape)
 
@@ -195,20 +206,48 @@ def _starts(tiles: int, stages: int, products: int) -> tuple[float, int]:
 
 
 def filling(
-    shape: tuple[int, int], count: int, tile: tuple[int, int], least: tuple[int, int], enough: int
+    shape: tuple[int, int],
+    count: int,
+    tile: tuple[int, int],
+    least: tuple[int, int],
+    processors: int,
+    clocks: Callable[[int, int, int, int], float],
 ) -> tuple[int, int]:
-    """A tile of `count` products of a shape whose larger sides are halved, down to `least`, until
-    there are `enough` blocks. Extents and counts of 0 are those not known."""
+    """A tile of `count` products of a shape, or one with halves of its sides, down to `least`.
+    Extents and counts of 0 are those not known.
+
+    All is done when the multiprocessor is that has most tiles: `clocks` are what one with so many
+    of such sides takes a step of the reduction while so many multiprocessors work. Of those that
+    leave few without one the largest that is close to the best; where there is none the best.
+    """
     if not count or 0 in shape:
         return tile
-    sides = list(tile)
-    while count * -(-shape[0] // sides[0]) * -(-shape[1] // sides[1]) < enough:
-        high = [d for d in (0, 1) if sides[d] > least[d]]
-        if not high:
-            break
-        d = max(high, key=lambda d: sides[d])
-        sides[d] = max(-(-sides[d] // 2), least[d])
-    return sides[0], sides[1]
+    made: list[tuple[tuple[int, int], int, float]] = []
+    for high, wide in product(*(_halves(side, low) for side, low in zip(tile, least))):
+        blocks = count * -(-shape[0] // high) * -(-shape[1] // wide)
+        busiest = -(-blocks // processors)
+        time = clocks(high, wide, busiest, min(blocks, processors))
+        made.append(((high, wide), blocks, time))
+    # of the same size the one that reads least, then that of more columns, which has more warps
+    made.sort(key=lambda x: (-x[0][0] * x[0][1], sum(x[0]), x[0][0]))
+    best = min(made, key=lambda x: x[2])
+    full = (x for x in made if x[1] >= _FULL * processors and x[2] <= _CLOSE * best[2])
+    return next(full, best)[0]
+
+
+def _halves(side: int, least: int) -> list[int]:
+    """A side, half of it and so on."""
+    found = [side]
+    while found[-1] > least:
+        found.append(max(-(-found[-1] // 2), least))
+    return found
+
+
+def busy(warps: int, tiles: int, work: float, nbytes: int, processors: int) -> float:
+    """Clocks that a multiprocessor takes for some tiles while so many multiprocessors work: each of
+    so many warps, that are `work` for one of its four parts, and of so many bytes to read."""
+    most = -(-tiles * warps // PARTS)
+    return max(most * work / warps, tiles * nbytes / cache_rate(processors))
 
 
 def _best(extent: int, sizes: Sequence[int], filled: bool) -> int:
