@@ -218,7 +218,7 @@ def filling(
 
     All is done when the multiprocessor is that has most tiles: `clocks` are what one with so many
     of such sides takes a step of the reduction while so many multiprocessors work. Of those that
-    leave few without one the largest that is close to the best; where there is none the best.
+    are close to the best the largest that leaves few without one, or else that of most blocks.
     """
     if not count or 0 in shape:
         return tile
@@ -230,9 +230,10 @@ def filling(
         made.append(((high, wide), blocks, time))
     # of the same size the one that reads least, then that of more columns, which has more warps
     made.sort(key=lambda x: (-x[0][0] * x[0][1], sum(x[0]), x[0][0]))
-    best = min(made, key=lambda x: x[2])
-    full = (x for x in made if x[1] >= _FULL * processors and x[2] <= _CLOSE * best[2])
-    return next(full, best)[0]
+    best = min(time for *_, time in made)
+    close = [x for x in made if x[2] <= _CLOSE * best]
+    full = (x for x in close if x[1] >= _FULL * processors)
+    return next(full, max(close, key=lambda x: x[1]))[0]
 
 
 def _halves(side: int, least: int) -> list[int]:
