@@ -137,7 +137,7 @@ def test_attention(heads: int, kv_heads: int, causal: int) -> None:
             np.testing.assert_allclose(got.astype(np.float64), right, atol=error * 4)
 
 
-@pytest.mark.parametrize("length", [1, 2, 7, 30, 97, 600, 1024])
+@pytest.mark.parametrize("length", [1, 2, 7, 30, 97, 600, 1021, 1024, 2 * 523, 2081])
 @pytest.mark.parametrize("inverse, onesided", [(0, 0), (0, 1), (1, 0)])
 def test_transforms(length: int, inverse: int, onesided: int) -> None:
     x = np.random.default_rng(0).standard_normal((2, length, 1 if onesided else 2))
@@ -146,6 +146,31 @@ def test_transforms(length: int, inverse: int, onesided: int) -> None:
     z = x[..., 0] if onesided else x[..., 0] + 1j * x[..., 1]
     wanted = np.fft.ifft(z) if inverse else np.fft.rfft(z) if onesided else np.fft.fft(z)
     np.testing.assert_allclose(got[..., 0] + 1j * got[..., 1], wanted, atol=1e-10)
+
+
+@pytest.mark.parametrize("half", [2, 40, 513, 1050])
+def test_real_numbers_of_half_a_transform(half: int) -> None:
+    x = np.random.default_rng(0).standard_normal((2, half, 2))
+    node = helper.make_node("DFT", ["x"], ["y"], inverse=1, onesided=1, axis=1)
+    (got,) = ours(model_of([node], {"x": x}, ["y"], opset=17), {"x": x}).values()
+    wanted = np.fft.irfft(x[..., 0] + 1j * x[..., 1], axis=1)
+    np.testing.assert_allclose(got[..., 0], wanted, atol=1e-10)
+
+
+@pytest.mark.parametrize("length", [700, 1301])
+def test_a_transform_of_another_length(length: int) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 1009, 2))
+    node = helper.make_node("DFT", ["x", "length"], ["y"], axis=1)
+    model = model_of([node], {"x": x}, ["y"], {"length": np.array(length)}, opset=17)
+    got = ours(model, {"x": x})["y"]
+    wanted = np.fft.fft(x[..., 0] + 1j * x[..., 1], n=length, axis=1)
+    np.testing.assert_allclose(got[..., 0] + 1j * got[..., 1], wanted, atol=1e-10)
+
+
+def test_a_large_prime_takes_no_matrix_of_its_length() -> None:
+    node = helper.make_node("DFT", ["x"], ["y"], axis=1)
+    made = graph.load_onnx(model_of([node], {"x": floats(1, 4001, 2)}, ["y"], opset=17))
+    assert sum(v.data.nbytes for n in made.nodes for v in n.inputs if v.data is not None) < 4e6
 
 
 def test_short_time_transform() -> None:

@@ -1,7 +1,8 @@
 """Transforms of signals, windows, mel filters.
 
 A transform is a product with a matrix of cosines and sines; long ones are divided into two shorter
-ones (Cooley, Tukey 1965), for which the matrices are small.
+ones (Cooley, Tukey 1965), for which the matrices are small, and those of a large prime length are a
+convolution (Bluestein 1970), by transforms of a length that can be divided often.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .convert import Array, Builder, Converter, OnnxNode
 from .math import type_of
 
 _DIRECT = 512
-"""The longest transform that is done by one matrix, where its length can be divided."""
+"""The longest transform that is done by one matrix."""
 
 
 def _number(node: OnnxNode, index: int) -> float:
@@ -54,25 +55,67 @@ def _divisor(length: int) -> int:
     return next(n for n in range(isqrt(length), 0, -1) if length % n == 0)
 
 
+def _of_length(c: Compose, x: Value, length: int) -> Value:
+    """x (rows, elements, parts) of so many elements: without the last ones, or with zeros."""
+    x = c.part(x, 1, 0, min(x.shape[1], length))
+    missing = length - x.shape[1]
+    return c("pad", x, before=[0] * 3, after=[0, missing, 0], value=0) if missing else x
+
+
+def _times(c: Compose, x: Value, factors: Array) -> Value:
+    """x (.., 1 or 2) times complex numbers, as pairs."""
+    pairs = c.constant(np.stack([factors.real, factors.imag], -1), x.dtype)
+    if x.shape[-1] == 1:
+        return c("multiply", x, pairs)
+    axis = len(x.shape) - 1
+    swapped = c("take", x, c.constant(np.array([1, 0])), axis=axis)
+    stay = c.constant(np.stack([factors.real] * 2, -1), x.dtype)
+    cross = c.constant(np.stack([-factors.imag, factors.imag], -1), x.dtype)
+    return c("add", c("multiply", x, stay), c("multiply", swapped, cross))
+
+
+def _smooth(least: int) -> int:
+    """The smallest number from `least` on that has no prime factors but 2, 3 and 5."""
+    found = 1 << (least - 1).bit_length()
+    for five in range(least.bit_length()):
+        for three in range(least.bit_length()):
+            odd = 5**five * 3**three
+            if odd < found:
+                found = min(found, odd << max(0, -(-least // odd) - 1).bit_length())
+    return found
+
+
+def _convolved(c: Compose, x: Value, length: int, outs: int, sign: float) -> Value:
+    """`_transform` of any length, with 2 n k = n^2 + k^2 - (k - n)^2: what is turned by half of
+    -n^2 is convolved with what turns by half of the squares of distances, and turned again."""
+    x = _of_length(c, x, min(x.shape[1], length))
+    whole = _smooth(x.shape[1] + outs - 1)
+    squares = np.arange(max(x.shape[1], outs), dtype=np.int64) ** 2 % (2 * length)
+    chirp = np.exp(1j * sign * np.pi / length * squares)
+    filters = np.zeros(whole, complex)
+    filters[:outs] = chirp[:outs].conj()
+    filters[whole - x.shape[1] + 1 :] = chirp[1 : x.shape[1]][::-1].conj()
+    y = _of_length(c, _times(c, x, chirp[: x.shape[1]]), whole)
+    y = _transform(c, y, whole, whole, -1.0)
+    y = _transform(c, _times(c, y, np.fft.fft(filters) / whole), whole, outs, 1.0)
+    return _times(c, y, chirp[:outs])
+
+
 def _transform(c: Compose, x: Value, length: int, outs: int, sign: float) -> Value:
     """The first `outs` numbers of the transform of x (rows, elements, 1 or 2): (rows, outs, 2)."""
-    first = _divisor(length) if length > _DIRECT else 1
-    if first == 1:
+    if length <= _DIRECT:
         return _direct(c, x, length, outs, sign)
-    rows, size, parts = x.shape
-    x = c.part(x, 1, 0, min(size, length))
-    if size < length:
-        x = c("pad", x, before=[0] * 3, after=[0, length - size, 0], value=0)
+    first = _divisor(length)
+    if first == 1:
+        return _convolved(c, x, length, outs, sign)
+    rows, _, parts = x.shape
+    x = _of_length(c, x, length)
     second = length // first
     x = c.transpose(c.reshape(x, (rows, first, second, parts)), (0, 2, 1, 3))
     y = _transform(c, c.reshape(x, (rows * second, first, parts)), first, first, sign)
     y = c.reshape(y, (rows, second, first, 2))
     turns = np.outer(np.arange(second), np.arange(first)) * (2 * np.pi / length)
-    cosine, sine = np.cos(turns), sign * np.sin(turns)
-    swapped = c("take", y, c.constant(np.array([1, 0])), axis=3)
-    stay = c.constant(np.stack([cosine, cosine], -1), y.dtype)
-    cross = c.constant(np.stack([-sine, sine], -1), y.dtype)
-    y = c("add", c("multiply", y, stay), c("multiply", swapped, cross))
+    y = _times(c, y, np.exp(1j * sign * turns))
     y = c.reshape(c.transpose(y, (0, 2, 1, 3)), (rows * first, second, 2))
     z = c.reshape(_transform(c, y, second, second, sign), (rows, first, second, 2))
     z = c.reshape(c.transpose(z, (0, 2, 1, 3)), (rows, length, 2))
@@ -81,14 +124,16 @@ def _transform(c: Compose, x: Value, length: int, outs: int, sign: float) -> Val
 
 def _real_inverse(c: Compose, x: Value, length: int) -> Value:
     """Real numbers (rows, length, 1) of the first half of their transform."""
-    rows, size, parts = x.shape
     half = length // 2 + 1
-    x = c.part(x, 1, 0, min(size, half))
-    size = x.shape[1]
+    x = c.part(x, 1, 0, min(x.shape[1], half))
+    rows, size, parts = x.shape
+    # the other half are conjugates, of which the real parts add the same
+    twice = np.where((np.arange(size) == 0) | (2 * np.arange(size) == length), 1.0, 2.0) / length
+    if length > _DIRECT:
+        pairs = _times(c, x, twice.astype(complex))
+        return c.part(_transform(c, pairs, length, length, 1.0), 2, 0, 1)
     table = _rotations(np.arange(length), np.arange(size), length, 1.0)[:, 0, :, :parts]
-    twice = np.where((np.arange(size) == 0) | (2 * np.arange(size) == length), 1.0, 2.0)
-    table = table * twice[None, :, None] / length
-    weights = c.constant(table.reshape(length, size * parts), x.dtype)
+    weights = c.constant((table * twice[None, :, None]).reshape(length, size * parts), x.dtype)
     out = c("dense", c.reshape(x, (rows, size * parts)), weights)
     return c.reshape(out, (rows, length, 1))
 
