@@ -44,6 +44,7 @@ from .passes.pack_dense import pack_dense
 from .passes.pool_first import pool_first
 from .passes.recurrent import recurrent
 from .passes.reshapes import narrow_first, sink_reshapes
+from .passes.siblings import merge_siblings
 from .passes.simplify import (
     drop_identities,
     fold_batch_norm,
@@ -86,6 +87,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     turn_products(graph)
     recurrent(graph, target)
     if _is_device(target):
+        merge_siblings(graph, target, dtype)
         fuse_attention(graph, target, dtype)
     fuse_rows(graph)
     if dtype != "float32" and dtype not in wide:

@@ -82,7 +82,8 @@ def fuse_nodes(graph: Graph) -> list[Group]:
         found = _groups_before(node, readers, outputs, group_of)
         home = found[0] if found else Group([])
         for other in found[1:]:
-            if other.kinds == {ELEMWISE} == {OPS[node.op].kind} and _fits(home, other, node):
+            alike = OPS[node.op].kind == ELEMWISE and _is_pointwise(other)
+            if alike and _fits(home, other, node):
                 for n in other.nodes:
                     home.append(n)
                     group_of[n] = home
@@ -118,6 +119,11 @@ def _joined_behind_anchors(
         if ANCHOR in group.kinds and not group.kinds & {OPAQUE, REARRANGED}:
             made_by[group.output] = group
     return [g for g in found if g not in joined]
+
+
+def _is_pointwise(group: Group) -> bool:
+    """Whether a group computes each element from one of each input, of parts of these in order."""
+    return all(n.op == "slice" or OPS[n.op].kind == ELEMWISE for n in group.nodes)
 
 
 def _fits(home: Group, other: Group, node: Node) -> bool:

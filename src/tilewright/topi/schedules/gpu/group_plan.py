@@ -23,10 +23,10 @@ from .machine import MOST_STAGES, GpuMachine
 _ROWS, _COLUMNS = (128, 256, 64), (256, 128, 64, 32)  # of the same clocks the first
 _MOST = 128 * 256  # sums of a tile: more threads, or more sums a thread, have no registers
 _TENSOR = 32  # sums of a tile that a clock adds a step of 128 bytes to
-_SHARED, _CACHE, _PORT = 128, 5120, 64  # bytes a clock
-_LATENCY = 1500  # from the start of a block to its first products, and its last sums to memory
+_SHARED, CACHE, PORT = 128, 5120, 64  # bytes a clock
+LATENCY = 1500  # from the start of a block to its first products, and its last sums to memory
 _FAR = 700  # clocks from the device's memory
-_LAUNCH = 3400  # from kernel to kernel: 2 us
+LAUNCH = 3400  # from kernel to kernel: 2 us
 _BESIDE = 40  # registers of a thread beside its sums
 _SUM = 4  # bytes
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -80,7 +80,7 @@ class Work:
         """Steps to have under way, of `most`: one that is multiplied, and as many on their way as
         the memory takes to bring one."""
         step = (min(rows, self.rows) + columns) * SPAN
-        return min(most, max(MOST_STAGES, 1 + -(-_FAR * _PORT // step)))
+        return min(most, max(MOST_STAGES, 1 + -(-_FAR * PORT // step)))
 
     def plan(self, rows: int, columns: int, parts: int, machine: GpuMachine) -> GroupPlan:
         """The plan of a tile and so many parts, with its clocks."""
@@ -88,7 +88,7 @@ class Work:
         blocks = down * across * self.count * parts
         processors = machine.processors or blocks
         busiest = -(-blocks // processors)
-        rate = min(_PORT, _CACHE / min(blocks, processors))
+        rate = min(PORT, CACHE / min(blocks, processors))
         groups = rows // GROUP_ROWS
         step = max(
             rows * columns / _TENSOR,
@@ -97,10 +97,10 @@ class Work:
         )
         each = -(-self.steps // parts) * step + rows * columns * _SUM / rate
         rounds = -(-busiest // _at_once(rows, columns, machine))
-        clocks = busiest * each + rounds * _LATENCY
+        clocks = busiest * each + rounds * LATENCY
         if parts > 1:
             moved = (2 * parts + 1) * self.rows * self.columns * self.count * _SUM
-            clocks += _LAUNCH + moved / _CACHE
+            clocks += LAUNCH + moved / CACHE
         return GroupPlan(rows, columns, parts, clocks)
 
 

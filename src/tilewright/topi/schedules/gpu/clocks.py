@@ -1,0 +1,69 @@
+"""How long kernels take on a device, in clocks, by the tiles that default schedules make of them:
+what decides between ways to write a network.
+
+A multiprocessor makes its tiles one after another, each as fast as its units multiply and as the
+second-level cache brings the operands, whichever takes longer (see group_plan). Absolute times are
+no better than that; those of two ways to do the same work are to be compared.
+
+Rates are NVIDIA's: 256 products of float16 a clock of each of a multiprocessor's four tensor cores
+(A100 architecture, dense), a lane of 32 in each of its four parts without them.
+"""
+
+from __future__ import annotations
+
+from ....base.dtype import parse
+from .group_plan import CACHE, LATENCY, LAUNCH, PORT, Work
+from .machine import GpuMachine
+from .matmul import FEW_ROWS, TILE
+from .register_tiles import AGAIN, LEAST
+from .split_k import LONG, MOST_PARTS
+from .tile_plan import WARP, TilePlan, filling
+
+_CORES, _LANES = 4 * 256, 4 * WARP  # products a clock of a multiprocessor
+_RESIDENT = 2048  # threads
+_SPAN = 128  # bytes of a step of warp groups
+
+
+def kernel_clocks(nbytes: float) -> float:
+    """Of a kernel that moves so many bytes, from the one before to the one behind it."""
+    return LAUNCH + LATENCY + moving_clocks(nbytes)
+
+
+def moving_clocks(nbytes: float) -> float:
+    """More of a kernel that moves so many bytes more."""
+    return nbytes / CACHE
+
+
+def product_clocks(
+    shape: tuple[int, int, int], types: tuple[str, str], machine: GpuMachine
+) -> float:
+    """Of a product of a shape (rows, columns, steps), of operands and sums of such types."""
+    rows, columns, steps = shape
+    kind, sums = types
+    nbytes = parse(kind).nbytes
+    if rows <= FEW_ROWS and machine.warp > 1:  # a block for each result reads weights once
+        blocks = rows * columns
+        at_once = machine.filling * max(1, _RESIDENT // machine.threads)
+        return kernel_clocks(columns * steps * nbytes) + (-(-blocks // at_once) - 1) * LATENCY
+    cores = (kind, sums) in machine.products
+    if cores and machine.warp_groups:
+        plans = Work(rows, columns, 1, -(-steps * nbytes // _SPAN)).plans(machine, 1)
+        if plans:
+            return LAUNCH + plans[0].clocks
+    if cores:
+        tile = TilePlan.of(rows, columns, sums, True, 1, machine.filling).block
+    else:
+        side = 16 if machine.threads >= 256 else 8
+        whole = side * TILE * AGAIN
+        tile = filling((rows, columns), 1, (whole, whole), (LEAST, LEAST), machine.filling)
+    blocks = -(-rows // tile[0]) * -(-columns // tile[1])
+    parts = 1
+    while cores and steps >= LONG and 2 * parts * blocks <= machine.filling and parts < MOST_PARTS:
+        parts *= 2
+    each = -(-steps // parts)
+    rate = min(PORT, CACHE / min(blocks * parts, machine.filling))
+    multiplied = tile[0] * tile[1] * each / (_CORES if cores else _LANES)
+    clocks = max(multiplied, sum(tile) * each * nbytes / rate) + LATENCY
+    busiest = -(-blocks * parts // machine.filling)
+    added = kernel_clocks((2 * parts + 1) * rows * columns * parse(sums).nbytes)
+    return LAUNCH + busiest * clocks + (added if parts > 1 else 0)
