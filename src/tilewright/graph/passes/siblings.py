@@ -27,7 +27,8 @@ from ...topi.elemwise import accumulator
 from ...topi.schedules.gpu.clocks import kernel_clocks, moving_clocks, product_clocks
 from ...topi.schedules.gpu.machine import VECTOR_BYTES, GpuMachine
 from ..ir import Graph, Node, Value, constant
-from ..ops import ELEMWISE, OPS, frozen, node_of
+from ..ops import ELEMWISE, INJECTIVE, OPAQUE, OPS, frozen, node_of
+from .strided import merged, regrouped
 
 _PRODUCTS = {"dense": (0, -1), "matmul": (1, -1), "conv2d": (0, 1)}
 """Which axis of the weights, and of the result, counts what products may have different."""
@@ -119,8 +120,7 @@ class _Siblings:
         """What follows a product in its kernel, and reshapes that keep its columns."""
         found: list[Node] = []
         v = node.output
-        while v not in self.outputs and len(self.readers.get(v, ())) == 1:
-            (reader,) = self.readers[v]
+        while (reader := self._only_reader(v)) is not None:
             same = reader.output.shape == v.shape and OPS[reader.op].kind == ELEMWISE
             kept = reader.op == "reshape" and node.op != "conv2d"
             if not same and not (kept and reader.output.shape[-1:] == v.shape[-1:]):
@@ -162,9 +162,16 @@ class _Siblings:
     def _must_be_alone(self, m: _Member) -> bool:
         """Whether a result has a place of its own, so that a slice would be copied there: it is an
         output, or written where it is joined with others."""
-        if any(v in self.outputs for v in m.values):
+        v = m.values[-1]
+        if any(u in self.outputs for u in m.values):
             return True
-        return any(self._is_in_place(n) for n in self.readers.get(m.values[-1], ()))
+        while (reader := self._only_reader(v)) is not None and reader.op == "reshape":
+            v = reader.output
+        return v in self.outputs or any(map(self._is_in_place, self.readers.get(v, ())))
+
+    def _only_reader(self, v: Value) -> Node | None:
+        readers = self.readers.get(v, ())
+        return readers[0] if len(readers) == 1 and v not in self.outputs else None
 
     def _is_in_place(self, node: Node) -> bool:
         """Whether what a concatenation joins will be written there at once; of channels that come
@@ -203,8 +210,29 @@ class _Siblings:
         further = [m for m in members if m.rest]
         kernels = {m.rest[-1] for m in further}  # those that meet are one
         more = sum(kernel_clocks(0) for _ in kernels)
+        for m in members:
+            if not m.rest and self._is_copied(m):
+                more += kernel_clocks(2 * prod(m.end.shape) * self._nbytes(m.end))
         more += moving_clocks(2 * sum(prod(m.end.shape) * self._nbytes(m.end) for m in further))
         return sum(each) - whole - more
+
+    def _is_copied(self, m: _Member) -> bool:
+        """Whether a reader of a slice cannot take it where it lies: the code of others, or a
+        reshape of which a row would be in pieces, and which no kernel does as it reads."""
+        shape = m.end.shape
+        axis = _PRODUCTS[m.node.op][1] % len(shape)
+        row = prod(shape[axis:])
+        digits = [*merged([(prod(shape[:axis]), 2 * row)]), (row, 1)]  # of any longer rows
+
+        def is_taken(reader: Node) -> bool:
+            if reader.op != "reshape":
+                return OPS[reader.op].kind != OPAQUE or reader.op == "concat"
+            further = self.readers.get(reader.output, ())
+            if regrouped(digits, reader.output.shape) is None:
+                return len(further) == 1 and OPS[further[0].op].kind in (INJECTIVE, ELEMWISE)
+            return all(map(is_taken, further))
+
+        return not all(map(is_taken, self.readers.get(m.end, ())))
 
     def _clocks(self, node: Node, columns: int) -> float:
         data, weight = node.inputs

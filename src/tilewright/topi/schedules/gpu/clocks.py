@@ -14,10 +14,10 @@ from __future__ import annotations
 from ....base.dtype import parse
 from .group_plan import CACHE, LATENCY, LAUNCH, PORT, Work
 from .machine import GpuMachine
-from .matmul import FEW_ROWS, TILE
-from .register_tiles import AGAIN, LEAST
+from .matmul import FEW_ROWS, whole_threads
+from .register_tiles import blocks_of
 from .split_k import LONG, MOST_PARTS
-from .tile_plan import WARP, TilePlan, filling
+from .tile_plan import WARP, TilePlan
 
 _CORES, _LANES = 4 * 256, 4 * WARP  # products a clock of a multiprocessor
 _RESIDENT = 2048  # threads
@@ -42,9 +42,8 @@ def product_clocks(
     kind, sums = types
     nbytes = parse(kind).nbytes
     if rows <= FEW_ROWS and machine.warp > 1:  # a block for each result reads weights once
-        blocks = rows * columns
-        at_once = machine.filling * max(1, _RESIDENT // machine.threads)
-        return kernel_clocks(columns * steps * nbytes) + (-(-blocks // at_once) - 1) * LATENCY
+        rounds = _busiest(rows * columns, machine, max(1, _RESIDENT // machine.threads))
+        return kernel_clocks(columns * steps * nbytes) + (rounds - 1) * LATENCY
     cores = (kind, sums) in machine.products
     if cores and machine.warp_groups:
         plans = Work(rows, columns, 1, -(-steps * nbytes // _SPAN)).plans(machine, 1)
@@ -54,8 +53,8 @@ def product_clocks(
         tile = TilePlan.of(rows, columns, sums, True, 1, machine.filling).block
     else:
         side = 16 if machine.threads >= 256 else 8
-        whole = side * TILE * AGAIN
-        tile = filling((rows, columns), 1, (whole, whole), (LEAST, LEAST), machine.filling)
+        threads = (whole_threads(rows, side), whole_threads(columns, side))
+        _, tile = blocks_of((rows, columns), threads, 1, machine.filling)
     blocks = -(-rows // tile[0]) * -(-columns // tile[1])
     parts = 1
     while cores and steps >= LONG and 2 * parts * blocks <= machine.filling and parts < MOST_PARTS:
@@ -64,6 +63,13 @@ def product_clocks(
     rate = min(PORT, CACHE / min(blocks * parts, machine.filling))
     multiplied = tile[0] * tile[1] * each / (_CORES if cores else _LANES)
     clocks = max(multiplied, sum(tile) * each * nbytes / rate) + LATENCY
-    busiest = -(-blocks * parts // machine.filling)
+    busiest = _busiest(blocks * parts, machine)
     added = kernel_clocks((2 * parts + 1) * rows * columns * parse(sums).nbytes)
     return LAUNCH + busiest * clocks + (added if parts > 1 else 0)
+
+
+def _busiest(blocks: int, machine: GpuMachine, at_once: int = 1) -> float:
+    """Turns of the multiprocessor that has most of so many blocks, `at_once` a turn; where nothing
+    is known of them, none is left with less than others at the end."""
+    turns = blocks / (at_once * machine.filling)
+    return float(-(-turns // 1)) if machine.processors else max(1.0, turns)

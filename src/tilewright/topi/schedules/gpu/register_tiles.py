@@ -95,10 +95,7 @@ def _block(
     out: Tensor, shape: list[int], threads: tuple[int, int], count: int, machine: GpuMachine
 ) -> tuple[int, int]:
     """Rows and columns of a block of so many threads at most, of `count` products of a shape."""
-    again = [AGAIN if size >= AGAIN * n * TILE else 1 for size, n in zip(shape, threads)]
-    whole = (threads[0] * TILE * again[0], threads[1] * TILE * again[1])
-    least = (min(whole[0], LEAST), min(whole[1], LEAST))
-    filled = filling((shape[0], shape[1]), count, whole, least, machine.filling)
+    whole, filled = blocks_of((shape[0], shape[1]), threads, count, machine.filling)
     smaller = [
         (whole[0] // a, whole[1] // b)
         for a in (1, 2, 4)
@@ -107,6 +104,17 @@ def _block(
     ]
     high, broad = machine.choose(out.op.name, "tile", [filled, *smaller])
     return high, broad
+
+
+def blocks_of(
+    shape: tuple[int, int], threads: tuple[int, int], count: int, enough: int
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Rows and columns of a block of so many threads that each have all the sums they may, and of
+    one for which there are `enough` blocks."""
+    again = [AGAIN if size >= AGAIN * n * TILE else 1 for size, n in zip(shape, threads)]
+    whole = (threads[0] * TILE * again[0], threads[1] * TILE * again[1])
+    least = (min(whole[0], LEAST), min(whole[1], LEAST))
+    return whole, filling(shape, count, whole, least, enough)
 
 
 def _lay(load: Stage, side: Operand, line: int, deep: int, nbytes: int) -> None:
