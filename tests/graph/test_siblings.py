@@ -228,9 +228,7 @@ def apart(net: Graph) -> Graph:
     (x,) = net.inputs
     made = []
     for k, node in enumerate(n for n in net.nodes if x in n.inputs):
-        one = constant(
-            f"one{k}", np.float32(1 + 0 * k) * np.ones((1,) * (k + 1), "float32")[..., 0]
-        )
+        one = constant(f"one{k}", np.ones((1,) * k, "float32"))
         y = Value(f"x{k}", x.shape, x.dtype)
         made.append(Node("multiply", y.name, [x, one], [y]))
         node.inputs[0] = y

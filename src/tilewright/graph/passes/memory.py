@@ -202,19 +202,34 @@ class _Joins:
             return []
         placed: dict[Value, Part] = {}
         copied: list[tuple[Value, Part]] = []
-        for v, start in zip(node.inputs, starts):
-            seen, part = self.same.get(v, Part(v)), Part(out, start)
-            root = seen.of
+        inputs = list(zip(node.inputs, starts))
+        while inputs:
+            v, start = inputs[0]
+            root = self.same.get(v, Part(v)).of
+            together = self._whole([v for v, _ in inputs], root)
             free = root.producer is not None and root not in self.fixed
-            free = free and (v is root or v.nbytes == root.nbytes)
-            if free and root not in self.within and root not in placed:
-                placed[root] = part
+            if free and together and root not in self.within and root not in placed:
+                placed[root] = Part(out, start)
             else:
-                copied.append((v, part))
+                copied.append((v, Part(out, start)))
+                together = 1
+            del inputs[:together]
         if 2 * sum(v.nbytes for v in placed) < out.nbytes:
             return None
         self.within |= placed
         return [self._copy(v, part) for v, part in copied]
+
+    def _whole(self, inputs: Sequence[Value], root: Value) -> int:
+        """How many of the first inputs are together all of an array, in order; 0 where they are
+        only a part of it."""
+        at = 0
+        for n, v in enumerate(inputs):
+            if v in self.lying or self.same.get(v, Part(v)) != Part(root, at):
+                break
+            at += v.nbytes
+            if at == root.nbytes:
+                return n + 1
+        return 0
 
     def _copy(self, v: Value, part: Part) -> Group:
         copy = Value(f"{v.name}.in.{part.of.name}", v.shape, v.dtype)

@@ -317,9 +317,8 @@ def _along(given: Sequence[Value], nodes: Sequence[Node], axis: int) -> Value | 
     if any(x is None for x in data) or len({v.dtype for v in given}) != 1:
         return None
     known = [np.asarray(x) for x in data]
-    if all(x.size == 1 and x.shape == known[0].shape for x in known):
-        if len({x.tobytes() for x in known}) == 1:
-            return given[0]
+    if known[0].size == 1 and len({(x.shape, x.tobytes()) for x in known}) == 1:
+        return given[0]
     found = []
     for x, node in zip(known, nodes):
         shape = node.output.shape
