@@ -236,6 +236,32 @@ def apart(net: Graph) -> Graph:
     return net
 
 
+def test_tensor_maps_take_slices_too() -> None:
+    """Of rows further apart than they are long, that begin behind others."""
+    b, x = Net(17), Value("x", (128, 64), "float32")
+    wide, narrow = (b.add("relu", [b.dense(x, n, f"d{n}")]) for n in (128, 64))
+    ends = [b.dense(v, 64, f"{v.name}.e") for v in (wide, narrow)]
+    net = check_on(b.graph(x, b.add("add", ends)), "cuda -arch=sm_90a", "float16", 4)
+    assert "tw_tma" in net.module.imported_modules[0].get_source()
+
+
+def test_what_ends_within_vectors_comes_last() -> None:
+    """16 float16 columns are as many bytes as an array may begin at, 8 are half of them: one such
+    slice is last, a second one stays apart. What reads the first of them may come before others."""
+    b, x = Net(17), Value("x", (24, 32), "float32")
+    ends = [b.add("sin", [b.dense(x, n, f"d{k}")]) for k, n in enumerate((8, 16, 8, 32))]
+    ends = [b.dense(v, 16, f"{v.name}.e") for v in ends]
+    net = b.graph(x, b.add("add", [b.add("add", ends[:2]), b.add("add", ends[2:])]))
+    found = merge_siblings(copy_graph(net), GPU, "float16")
+    parts = [n for n in found.nodes if n.op == "slice"]
+    assert [(n.attrs["begin"][1], n.attrs["end"][1]) for n in parts] == [
+        (0, 16),
+        (16, 48),
+        (48, 56),
+    ]
+    merged(net, GPU, "float16")
+
+
 # -- tied weights
 
 

@@ -19,12 +19,14 @@ from ...base.aligned import ALIGNMENT
 from ...base.dtype import parse
 from ...rt.array import compact_strides
 from ...rt.places import places_of
+from ...target.target import Target
 from ..ir import Graph, Node, Value
 from ..ops import OPAQUE
 from .fuse import Group, Lying
 from .strided import Strided, after, whole
 
 DEVICE_ALIGN = 256  # what OpenCL devices ask of the start of a buffer within another
+_CUDA_ALIGN = 32  # what the widest instruction of CUDA asks of an array: a load of fragments
 _VECTOR = 16  # bytes that rows of a slice begin at multiples of: the widest load of devices
 
 
@@ -40,16 +42,35 @@ Parts = Mapping[Value, Part]
 """Where values lie that have no place of their own."""
 
 
+@dataclass(frozen=True)
+class Starts:
+    """Where arrays within others may begin: at multiples of `every` bytes, and, if kernels may have
+    an offset `within`, between these. Tensor maps of CUDA's have none."""
+
+    every: int = ALIGNMENT
+    within: bool = True
+
+    @staticmethod
+    def of(target: Target) -> Starts:
+        if target.kind.name == "cuda":
+            return Starts(_CUDA_ALIGN, False)
+        return Starts(DEVICE_ALIGN if "gpu" in target.keys else ALIGNMENT)
+
+    def fits(self, at: int) -> bool:
+        """Whether a slice that vectors are read of may begin there."""
+        return at % (_VECTOR if self.within else self.every) == 0
+
+
 def views(
-    graph: Graph, groups: Sequence[Group], align: int = ALIGNMENT
+    graph: Graph, groups: Sequence[Group], starts: Starts | None = None
 ) -> tuple[list[Group], dict[Value, Part]]:
     """The groups without those that only give other views, and what their outputs, and what else
-    is written where a view of it is needed, are parts of. Parts start at multiples of `align`; how
-    those lie that are not compact from there on, the groups that read them say.
+    is written where a view of it is needed, are parts of. How those lie that are not compact from
+    there on, the groups that read them say.
 
     What an output of the graph is a reshape of is written there."""
-    found = _Views(graph, groups, align)
-    joins = _Joins(graph, found, align)
+    found = _Views(graph, groups, starts or Starts())
+    joins = _Joins(graph, found, found.starts.every)
     kept = joins.without(found.kept)
     for group in kept:
         group.lying = {v: found.lying[v] for v in group.inputs if v in found.lying}
@@ -60,8 +81,8 @@ class _Views:
     """`kept`: the groups without those that only reshape and slice; `same`: what each of their
     outputs is a part of, and `lying`: how, where that is not compact, from its first byte on."""
 
-    def __init__(self, graph: Graph, groups: Sequence[Group], align: int) -> None:
-        self.align = align
+    def __init__(self, graph: Graph, groups: Sequence[Group], starts: Starts) -> None:
+        self.starts = starts
         self.outputs = set(graph.outputs)
         self.kept: list[Group] = []
         self.same: dict[Value, Part] = {}
@@ -112,14 +133,16 @@ class _Views:
         if at is None or lying is None:
             return False
         nbytes = parse(out.dtype).nbytes
-        begin, more = divmod(lying.offset * nbytes, self.align)
+        begin, more = divmod(lying.offset * nbytes, self.starts.every)
+        if more and not self.starts.within:
+            return False
         compact = lying.strides == compact_strides(out.shape)
         if more or not compact:
             if out in self._alien or not _in_vectors(out.shape, lying, nbytes):
                 return False
             self.lying[out] = Lying(lying.strides, more // nbytes)
         before = self.same.get(at.source, Part(at.source))
-        self.same[out] = Part(before.of, before.at + begin * self.align)
+        self.same[out] = Part(before.of, before.at + begin * self.starts.every)
         self._at[out] = at
         return True
 

@@ -28,6 +28,7 @@ from ...topi.schedules.gpu.clocks import kernel_clocks, moving_clocks, product_c
 from ...topi.schedules.gpu.machine import VECTOR_BYTES, GpuMachine
 from ..ir import Graph, Node, Value, constant
 from ..ops import ELEMWISE, INJECTIVE, OPAQUE, OPS, frozen, node_of
+from .memory import Starts
 from .strided import merged, regrouped
 
 _PRODUCTS = {"dense": (0, -1), "matmul": (1, -1), "conv2d": (0, 1)}
@@ -72,7 +73,8 @@ def merge_siblings(graph: Graph, target: Target, dtype: str = "float32") -> Grap
 class _Siblings:
     def __init__(self, graph: Graph, target: Target, dtype: str) -> None:
         self.graph, self.dtype = graph, dtype
-        self.machine = GpuMachine.of(target)
+        self.machine, self.starts = GpuMachine.of(target), Starts.of(target)
+        self.order = {node: k for k, node in enumerate(graph.nodes)}
         self.readers = graph.consumers()
         self.outputs = set(graph.outputs)
         self.joined: dict[tuple[Any, ...], Value] = {}
@@ -86,7 +88,8 @@ class _Siblings:
             for m in members:
                 for node in (m.node, *m.chain[: m.ends]):
                     instead[node] = []
-            instead[members[0].node] = nodes
+            first = min((m.node for m in members), key=self.order.__getitem__)
+            instead[first] = nodes
         if instead:
             nodes = self.graph.nodes
             self.graph.nodes = [new for n in nodes for new in instead.get(n, [n])]
@@ -130,20 +133,18 @@ class _Siblings:
         return found
 
     def _chosen(self, members: list[_Member]) -> list[_Member]:
-        """Those of a family that are worth to be one product, with what they have alike behind
-        it."""
-        whole = [m for m in members if self._in_vectors(m)]
-        left = self._with_ends(whole)
+        """Those of a family that are worth to be one product, with what they have alike behind it,
+        in an order in which each slice begins where vectors do."""
+        sizes = [m.columns * self._nbytes(m.node.output) for m in members]
+        even = [m for m, n in zip(members, sizes) if self.starts.fits(n)]
+        last = [m for m, n in zip(members, sizes) if m not in even and n % VECTOR_BYTES == 0]
+        left = self._with_ends([*even, *last[:1]])
         while len(left) > 1:
             lone = [m for m in left if self._must_be_alone(m)]
             if not lone:
                 break
             left = self._with_ends([m for m in left if m not in lone])
         return left if len(left) > 1 and self._gain(left) > 0 else []
-
-    def _in_vectors(self, m: _Member) -> bool:
-        """Whether rows of the next slice begin where vectors do."""
-        return m.columns * self._nbytes(m.node.output) % VECTOR_BYTES == 0
 
     def _with_ends(self, members: list[_Member]) -> list[_Member]:
         """Members with as many nodes behind them joined as are alike, reshapes not at the end."""
