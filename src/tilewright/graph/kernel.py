@@ -127,8 +127,8 @@ def _buffers(group: Group, args: Sequence[Tensor]) -> dict[Tensor, Buffer]:
     for v, t in zip(group.inputs, args):
         how = group.lying.get(v)
         if how is not None:
-            at = {"strides": how.strides, "elem_offset": how.offset}
-            made[t] = decl_buffer(t.shape, t.dtype, t.name, **at)
+            steps, first = how.strides, how.offset
+            made[t] = decl_buffer(t.shape, t.dtype, t.name, None, steps, first)
     return made
 
 

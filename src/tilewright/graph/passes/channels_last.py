@@ -130,7 +130,9 @@ class _Last(Laying):
         (source,) = node.inputs
         if source not in self.laid or source in self.turned:
             return False
-        attrs = {key: [node.attrs[key][d] for d in _LAST] for key in ("begin", "end", "strides")}
+        attrs: dict[str, object] = {}
+        for key in ("begin", "end", "strides"):
+            attrs[key] = [node.attrs[key][d] for d in _LAST]
         return self.replace(node, [self.laid[source]], attrs)
 
     def _channels_moved(self, node: Node) -> bool:
