@@ -37,13 +37,14 @@ from .passes.fuse import Group, fuse_nodes
 from .passes.fuse_rows import fuse_rows
 from .passes.join_moves import join_moves
 from .passes.known_divisors import know_divisors
-from .passes.memory import DEVICE_ALIGN, Parts, lifetimes, plan_memory, views
+from .passes.memory import DEVICE_ALIGN, Parts, Starts, lifetimes, plan_memory, views
 from .passes.multiply_whole import multiply_whole
 from .passes.narrow_floats import narrow_floats
 from .passes.pack_dense import pack_dense
 from .passes.pool_first import pool_first
 from .passes.recurrent import recurrent
 from .passes.reshapes import narrow_first, sink_reshapes
+from .passes.siblings import merge_siblings
 from .passes.simplify import (
     drop_identities,
     fold_batch_norm,
@@ -86,6 +87,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     turn_products(graph)
     recurrent(graph, target)
     if _is_device(target):
+        merge_siblings(graph, target, dtype)
         fuse_attention(graph, target, dtype)
     fuse_rows(graph)
     if dtype != "float32" and dtype not in wide:
@@ -204,14 +206,14 @@ def _compiled(
 ) -> Executable | DeviceExecutable:
     chosen, original = team.target, graph
     graph, groups = prepare(graph, chosen, dtype)
-    align = DEVICE_ALIGN if _is_device(chosen) else ALIGNMENT
-    groups, same = views(graph, groups, align)
+    groups, same = views(graph, groups, Starts.of(chosen))
     distinct, which = distinct_groups(groups)
     symbols = graph.symbols
     if symbols is not None:
         planned = (graph, original, symbols, groups, same, distinct, which)
         return _open_executable(*planned, team, progress)
     tuned = find_schedules(distinct, chosen, records)
+    align = DEVICE_ALIGN if _is_device(chosen) else ALIGNMENT
     offsets, size = plan_memory(graph, groups, align, same)
     if offsets:
         largest = max(offsets, key=lambda v: v.nbytes)

@@ -17,6 +17,7 @@ from ..base.pictured import Shown
 from ..rt.array import NDArray
 from ..rt.array import empty as new_array
 from ..rt.device import Device
+from ..rt.device_array import DeviceArray
 from ..rt.device_module import DeviceFunction, prepare_sequence
 from ..rt.module import Module
 from ..rt.plan import (
@@ -121,11 +122,13 @@ class DeviceExecutable(Shown):
         arrays = []
         for place, want in zip(call.args, function.info.args):
             array = slots[place.slot]
-            shape = tuple(int(d) for d in want.shape)  # type: ignore[arg-type]
-            if place.slot == len(slots) - 1:
-                array = array[place.offset :]._create_view(shape, want.dtype)
-            elif array.shape != shape:  # a reshape of an input, or what an output is one of
-                array = array._create_view(shape)
+            assert isinstance(array, DeviceArray)
+            shape, strides = (
+                None if dims is None else tuple(int(d) for d in dims)  # type: ignore[arg-type]
+                for dims in (want.shape, want.strides)
+            )
+            if (array.shape, array.dtype, place.offset, strides) != (shape, want.dtype, 0, None):
+                array = array.part(place.offset, shape or (), want.dtype, strides)
             arrays.append(array)
         assert isinstance(function, DeviceFunction)
         return function, tuple(arrays)

@@ -29,7 +29,7 @@ from ..measure.serve import serve
 from ..target.target import Target
 from .ir import Node, Value
 from .kernel import describe, make_kernel
-from .passes.fuse import Group
+from .passes.fuse import Group, Lying
 from .shapes import symbols_in
 from .sizes import Size, Symbols
 from .tuned import Tuned, in_panels, of_state, task_of
@@ -51,7 +51,8 @@ def as_data(group: Group, tuned: Tuned | None) -> Message | None:
     steps = tuned.steps if tuned is not None and tuned.recorded else None
     found = symbols_in([[v.shape for v in values], [list(n.attrs.values()) for n in group.nodes]])
     symbols = {} if found is None else found.likely
-    data = {"inputs": rows, "nodes": nodes, "steps": steps, "symbols": symbols}
+    lying = [[values.index(v), how.strides, how.offset] for v, how in group.lying.items()]
+    data = {"inputs": rows, "nodes": nodes, "steps": steps, "symbols": symbols, "lying": lying}
     return data if describe(_group(data)) == describe(group) else None
 
 
@@ -84,7 +85,10 @@ def _group(data: Mapping[str, Any]) -> Group:
         nodes.append(
             Node(op, f"n{k}", [values[r] for r in reads], values[-1:], dict(zip(names, attrs)))
         )
-    return Group(nodes)
+    group = Group(nodes)
+    for k, strides, offset in data["lying"]:
+        group.lying[values[k]] = Lying(tuple(strides), offset)
+    return group
 
 
 def _literal(x: Any) -> str:

@@ -14,7 +14,7 @@ from ..base.fingerprint import compiler_fingerprint
 from ..driver.lower import lower
 from ..driver.object_code import generate_code, llvm_version
 from ..driver.transform import user_passes
-from ..loopir.buffer import decl_buffer
+from ..loopir.buffer import Buffer, decl_buffer
 from ..loopir.expr import Var
 from ..loopir.intrin_rules import user_rules
 from ..loopir.module import IRModule
@@ -49,6 +49,7 @@ def describe(group: Group) -> str:
     number = {v: k for k, v in enumerate(group.inputs)}
     symbols = symbols_of(group)
     rows: list[Any] = [[v.shape, v.dtype, v.is_constant] for v in group.inputs]
+    rows += [[number[v], how.strides, how.offset] for v, how in group.lying.items()]
     rows += [[v.name, n] for v, n in sorted(symbols.items(), key=lambda item: item[0].name)]
     for node in group.nodes:
         reads = [number[v] for v in node.inputs]
@@ -114,9 +115,21 @@ def lower_group(
         else:
             inputs, out = tensors(group)
             schedule, args = topi.default_schedule(out, target), [*inputs, out]
-        # arrays of sizes that are not known would be taken to have strides, too
-        compact = {t: decl_buffer(t.shape, t.dtype, t.name) for t in args} if symbols else None
-        return lower(schedule, [*args, *symbols], name=name, binds=compact)
+        return lower(schedule, [*args, *symbols], name=name, binds=_buffers(group, args))
+
+
+def _buffers(group: Group, args: Sequence[Tensor]) -> dict[Tensor, Buffer]:
+    """The arguments of a group's kernel as they lie in memory, where that has to be said: of parts
+    of larger arrays, and of sizes that are not known, which would be taken to have strides, too."""
+    made = {}
+    if symbols_of(group):
+        made = {t: decl_buffer(t.shape, t.dtype, t.name) for t in args}
+    for v, t in zip(group.inputs, args):
+        how = group.lying.get(v)
+        if how is not None:
+            steps, first = how.strides, how.offset
+            made[t] = decl_buffer(t.shape, t.dtype, t.name, None, steps, first)
+    return made
 
 
 def lower_named(

@@ -15,7 +15,7 @@ from ..base.errors import InternalError, TilewrightError
 from ..graph.build import compile as compile_graph
 from ..graph.build import distinct_groups, find_schedules, prepare, target_for
 from ..graph.ir import Graph, Value
-from ..graph.passes.memory import DEVICE_ALIGN, Part, lifetimes, plan_memory, views
+from ..graph.passes.memory import DEVICE_ALIGN, Part, Starts, lifetimes, plan_memory, views
 from ..graph.team import tell_made
 from ..graph.tuned import is_complex, task_of, title
 from ..graph.work import work_of
@@ -124,7 +124,7 @@ class _Plan:
         device = "gpu" in target.keys
         self.graph, groups = prepare(graph, target, dtype)
         self.align = DEVICE_ALIGN if device else ALIGNMENT
-        self.groups, self.same = views(self.graph, groups, self.align)
+        self.groups, self.same = views(self.graph, groups, Starts.of(target))
         self.distinct, self.which = distinct_groups(self.groups)
         self.tuned = find_schedules(self.distinct, target, records)
         self.target = target

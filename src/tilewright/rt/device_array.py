@@ -187,6 +187,13 @@ class DeviceArray(NDArray):
 
     view = _create_view
 
+    def part(
+        self, at: int, shape: tuple[int, ...], dtype: str, strides: tuple[int, ...] | None = None
+    ) -> DeviceArray:
+        """A view of the memory from byte `at` of this array on."""
+        kind, where = parse(canonical(dtype)).numpy, self._offset + at
+        return DeviceArray(self._memory, shape, kind, self.device, where, strides, self._readonly)
+
     def __getitem__(self, index: Any) -> Any:
         """A view for slices, as NumPy's; an element, as a NumPy scalar, for full indices."""
         offset, shape, strides = _slice(index, self.shape, self.strides)

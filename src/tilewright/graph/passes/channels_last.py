@@ -50,6 +50,7 @@ class _Last(Laying):
             "concat": self._concat,
             "reduce": self._over_pixels,
             "transpose": self._channels_moved,
+            "slice": self._cut,
         }
 
     def _laid_back(self, v: Value) -> Value:
@@ -123,6 +124,16 @@ class _Last(Laying):
         if not pixels or source not in self.laid:
             return False
         return self.replace(node, [self.laid[source]], {**node.attrs, "axes": [1, 2]})
+
+    def _cut(self, node: Node) -> bool:
+        """A part of images, of their channels or of their lines."""
+        (source,) = node.inputs
+        if source not in self.laid or source in self.turned:
+            return False
+        attrs: dict[str, object] = {}
+        for key in ("begin", "end", "strides"):
+            attrs[key] = [node.attrs[key][d] for d in _LAST]
+        return self.replace(node, [self.laid[source]], attrs)
 
     def _channels_moved(self, node: Node) -> bool:
         """Channels that the network itself moves to the front: they were last, where this other

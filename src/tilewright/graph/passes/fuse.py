@@ -12,6 +12,7 @@ read. Groups end before that expression becomes large; compilation stays linear 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from ..ir import Graph, Node, Value
 from ..ops import ANCHOR, ELEMWISE, INJECTIVE, OPAQUE, OPS, REARRANGED
@@ -20,15 +21,26 @@ MOST = 64
 """Operations and reads in the expression of a group."""
 
 
-class Group:
-    """Nodes that become one kernel, in order; the last one's output is the kernel's."""
+@dataclass(frozen=True)
+class Lying:
+    """How an array lies in a larger one: steps from element to element of each dimension, and
+    elements before the first, counted from where its memory is said to be."""
 
-    __slots__ = ("kinds", "nodes", "sizes")
+    strides: tuple[int, ...]
+    offset: int = 0
+
+
+class Group:
+    """Nodes that become one kernel, in order; the last one's output is the kernel's. `lying`:
+    inputs that are read as parts of larger arrays; others are compact."""
+
+    __slots__ = ("kinds", "lying", "nodes", "sizes")
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.nodes: list[Node] = []
         self.kinds: set[str] = set()
         self.sizes: dict[Value, int] = {}
+        self.lying: dict[Value, Lying] = {}
         for node in nodes:
             self.append(node)
 
@@ -70,7 +82,8 @@ def fuse_nodes(graph: Graph) -> list[Group]:
         found = _groups_before(node, readers, outputs, group_of)
         home = found[0] if found else Group([])
         for other in found[1:]:
-            if other.kinds == {ELEMWISE} == {OPS[node.op].kind} and _fits(home, other, node):
+            alike = OPS[node.op].kind == ELEMWISE and _is_pointwise(other)
+            if alike and _fits(home, other, node):
                 for n in other.nodes:
                     home.append(n)
                     group_of[n] = home
@@ -106,6 +119,11 @@ def _joined_behind_anchors(
         if ANCHOR in group.kinds and not group.kinds & {OPAQUE, REARRANGED}:
             made_by[group.output] = group
     return [g for g in found if g not in joined]
+
+
+def _is_pointwise(group: Group) -> bool:
+    """Whether a group computes each element from one of each input, of parts of these in order."""
+    return all(n.op == "slice" or OPS[n.op].kind == ELEMWISE for n in group.nodes)
 
 
 def _fits(home: Group, other: Group, node: Node) -> bool:

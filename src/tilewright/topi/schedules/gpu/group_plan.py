@@ -23,9 +23,9 @@ _ROWS, _COLUMNS = (128, 256, 64), (256, 128, 64, 32)  # of the same clocks the f
 _MOST = 128 * 256  # sums of a tile: more threads, or more sums a thread, have no registers
 _TENSOR = 32  # sums of a tile that a clock adds a step of 128 bytes to
 _SHARED = 128  # bytes a clock
-_LATENCY = 1500  # from the start of a block to its first products, and its last sums to memory
+LATENCY = 1500  # from the start of a block to its first products, and its last sums to memory
 _FAR = 700  # clocks from the device's memory
-_LAUNCH = 3400  # from kernel to kernel: 2 us
+LAUNCH = 3400  # from kernel to kernel: 2 us
 _BESIDE = 40  # registers of a thread beside its sums
 _SUM = 4  # bytes
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -96,10 +96,10 @@ class Work:
         )
         each = -(-self.steps // parts) * step + rows * columns * _SUM / rate
         rounds = -(-busiest // _at_once(rows, columns, machine))
-        clocks = busiest * each + rounds * _LATENCY
+        clocks = busiest * each + rounds * LATENCY
         if parts > 1:
             moved = (2 * parts + 1) * self.rows * self.columns * self.count * _SUM
-            clocks += _LAUNCH + moved / CACHE
+            clocks += LAUNCH + moved / CACHE
         return GroupPlan(rows, columns, parts, clocks)
 
 

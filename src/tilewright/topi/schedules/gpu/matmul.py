@@ -111,7 +111,7 @@ def schedule_sides(
         return
     side = 16 if machine.threads >= 256 else 8
     i, j = product.op.axis[-2:]
-    threads = (_whole(i, side), _whole(j, side))
+    threads = (whole_threads(planned(i), side), whole_threads(planned(j), side))
     schedule_in_registers(s, product, out, sides, threads, _count(product), machine)
 
 
@@ -144,10 +144,10 @@ def _threads(axis: IterVar, most: int) -> int:
     return max(1, min(most, -(-planned(axis) // TILE)))
 
 
-def _whole(axis: IterVar, most: int) -> int:
+def whole_threads(extent: int, most: int) -> int:
     """Threads along an axis whose tile it fills: a power of two, so that a warp has whole rows of
     them, which lie in different banks."""
-    threads = max(1, min(most, planned(axis) // TILE))
+    threads = max(1, min(most, extent // TILE))
     return 1 << (threads.bit_length() - 1)
 
 

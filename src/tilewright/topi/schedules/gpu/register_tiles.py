@@ -34,7 +34,7 @@ FEW_THREADS = 128  # of a block that makes several products
 LEAST = 32  # rows and columns of a block, below which copies and barriers outweigh products
 STAGES = 2  # a step of sums takes longer than a copy
 _REGISTER = 4  # bytes
-_UNITS = 16  # sums of float32 a clock of a part of a multiprocessor: A100's, others have 32
+UNITS = 16  # sums of float32 a clock of a part of a multiprocessor: A100's, others have 32
 ROW_BYTES = 64  # of a tile of an operand, along the reduction
 
 
@@ -104,17 +104,7 @@ def _block(
     out: Tensor, shape: list[int], threads: tuple[int, int], count: int, machine: GpuMachine
 ) -> tuple[int, int]:
     """Rows and columns of a block of so many threads at most, of `count` products of a shape."""
-    again = [AGAIN if size >= AGAIN * n * TILE else 1 for size, n in zip(shape, threads)]
-    whole = (threads[0] * TILE * again[0], threads[1] * TILE * again[1])
-    least = (min(whole[0], LEAST), min(whole[1], LEAST))
-    of_thread = prod(again) * TILE**2
-
-    def clocks(high: int, wide: int, tiles: int, processors: int) -> float:
-        """Of a step of the reduction."""
-        warps, read = -(-high * wide // of_thread // WARP), (high + wide) * _REGISTER
-        return busy(warps, tiles, warps * WARP * of_thread / _UNITS, read, processors)
-
-    filled = filling((shape[0], shape[1]), count, whole, least, machine.filling, clocks)
+    whole, filled = blocks_of((shape[0], shape[1]), threads, count, machine.filling)
     smaller = [
         (whole[0] // a, whole[1] // b)
         for a in (1, 2, 4)
@@ -123,6 +113,24 @@ def _block(
     ]
     high, broad = machine.choose(out.op.name, "tile", [filled, *smaller])
     return high, broad
+
+
+def blocks_of(
+    shape: tuple[int, int], threads: tuple[int, int], count: int, processors: int
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Rows and columns of a block of so many threads that each have all the sums they may, and of
+    one of which there are as many as so many multiprocessors are best kept busy with."""
+    again = [AGAIN if size >= AGAIN * n * TILE else 1 for size, n in zip(shape, threads)]
+    whole = (threads[0] * TILE * again[0], threads[1] * TILE * again[1])
+    least = (min(whole[0], LEAST), min(whole[1], LEAST))
+    of_thread = prod(again) * TILE**2
+
+    def clocks(high: int, wide: int, tiles: int, processors: int) -> float:
+        """Of a step of the reduction."""
+        warps, read = -(-high * wide // of_thread // WARP), (high + wide) * _REGISTER
+        return busy(warps, tiles, warps * WARP * of_thread / UNITS, read, processors)
+
+    return whole, filling(shape, count, whole, least, processors, clocks)
 
 
 def _lay(load: Stage, side: Operand, line: int, deep: int, nbytes: int) -> None:

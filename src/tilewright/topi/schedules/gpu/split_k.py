@@ -30,7 +30,7 @@ from .tile_plan import TilePlan
 
 MOST_PARTS = 8
 LEAST_STEPS = 128  # of a part: fewer pay for no tile that is written and read again
-_LONG = 1024  # steps of a reduction that is cut where nobody decides
+LONG = 1024  # steps of a reduction that is cut where nobody decides
 _ROUND = 64  # steps that parts are whole numbers of, so that tiles and vectors are
 
 
@@ -49,7 +49,7 @@ def parts_of(
     tiles = [plan.whole(side) // plan.block[side] for side in (0, 1)]
     blocks = tiles[0] * tiles[1] * count
     fit = [n for n in (1, 2, 4, MOST_PARTS) if steps // n >= LEAST_STEPS]
-    most = max(n for n in fit if n * blocks <= machine.filling or n == 1) if steps >= _LONG else 1
+    most = max(n for n in fit if n * blocks <= machine.filling or n == 1) if steps >= LONG else 1
     (parts,) = machine.choose(product.op.name, "parts", [(most,), *((n,) for n in fit)])
     return parts
 
