@@ -103,13 +103,15 @@ def test_a_layer_is_one_kernel_however_long(kind: str) -> None:
     ("RNN", {}), ("LSTM", {}), ("LSTM", {"input_forget": 1}), ("GRU", {}),
     ("GRU", {"linear_before_reset": 1}),
 ])  # fmt: skip
-def test_steps_by_themselves_are_the_layer(kind: str, more: Any) -> None:
-    """What devices compute, one step after the other, run by the kernels of a CPU."""
+@pytest.mark.parametrize("device", ["opencl", "cuda -arch=sm_80"])
+def test_steps_by_themselves_are_the_layer(kind: str, more: Any, device: str) -> None:
+    """What devices compute, one step after the other, run by the kernels of a CPU: with products
+    in between on some, in one on others."""
     lens = np.array([2, 5, 1], np.int32)
     model, x = _made(kind, 5, 3, "bidirectional", lens=lens, clip=2.0, **more)
     network = graph.load_onnx(model)
     want = graph.compile(network).run(x)
-    single = graph.compile(recurrent(copy_graph(network), Target("opencl"))).run(x)
+    single = graph.compile(recurrent(copy_graph(network), Target(device))).run(x)
     for name, value in want.items():
         np.testing.assert_allclose(single[name], value, rtol=1e-5, atol=1e-5)
 
