@@ -60,7 +60,7 @@ def schedule_step(s: Schedule, out: Tensor, machine: GpuMachine) -> bool:
 
 def _for_a_column(product: Stage) -> int:
     """How many sums a column of the state is made of."""
-    t, row, column, *more = product.op.axis
+    t, row, _, *more = product.op.axis
     return prod(extent_of(a) for a in (t, row, *more))
 
 

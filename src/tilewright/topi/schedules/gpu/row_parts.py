@@ -79,7 +79,7 @@ def schedule_in_parts(
     known: list[list[Tensor]] = []
     for x in sums:
         known.append([_whole(y.op, t, shape) for y, t in zip(sums, partial)])
-        expanded = _Expanded(computed, {of: t for of, t in zip(totals, known[-1])}, lead)
+        expanded = _Expanded(computed, dict(zip(totals, known[-1])), lead)
         partial.append(_part(x.op, expanded, shape, (steps, length, parts)))
     for x, t in zip(sums, partial):
         restated(s, x.op.output(0), _whole(x.op, t, x.op.output(0).shape))
@@ -97,7 +97,7 @@ def schedule_in_parts(
                 _put_together(s, u, stage, block, machine)
     stage = s[out]
     *axes, last = stage.op.axis
-    part, rest = stage.split(last, factor=length)
+    part, _ = stage.split(last, factor=length)
     block = fused(stage, [*axes, part])
     bind(stage, block, "blockIdx.x")
     share_row(stage, machine.threads, lanes)
