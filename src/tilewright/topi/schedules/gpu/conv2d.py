@@ -15,6 +15,7 @@ from ....schedule.api import Schedule
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, largest_divisor
 from .injective import arrange
+from .few_filters import schedule_few_filters
 from .machine import GpuMachine, bind, bind_grid, fused
 from .matmul import schedule_sides
 from .operands import operands_of
@@ -174,6 +175,9 @@ def _as_product(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> 
     windows = windows_of(op)
     if windows is None:
         return False
+    if windows.of_few_filters(LEAST_SIDE):
+        schedule_few_filters(s, conv, out, windows, machine)
+        return True
     on_cores = (windows.data.dtype, conv.dtype) in machine.products
     form = ConvolutionProduct(op, windows, machine, on_cores)
     if min(form.sides) < LEAST_SIDE:
