@@ -14,9 +14,9 @@ from ....loopir.iter import IterVar
 from ....schedule.api import Schedule
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, largest_divisor
-from .injective import arrange
 from .few_filters import schedule_few_filters
-from .machine import GpuMachine, bind, bind_grid, fused
+from .injective import arrange
+from .machine import LEAST_SIDE, GpuMachine, bind, bind_grid, fused
 from .matmul import schedule_sides
 from .operands import operands_of
 from .planes import schedule_planes
@@ -24,7 +24,6 @@ from .reduce import inline_padding, schedule_reduce
 from .windows import ConvolutionProduct, windows_of
 
 COLUMNS = 8  # pixels a thread
-LEAST_SIDE = 5  # filters, and pixels, of a product
 _SUMS = 32  # of a thread where registers are scalars
 _UNROLLED = (512, 2048)  # multiplications of a loop body, for scalar and for vector registers
 

@@ -99,7 +99,13 @@ def schedule_few_filters(
         return reduce_sum(product, axis=steps)
 
     product: Tensor = compute((n, lanes, y, x), element, f"{op.name}.pixels")
-    restated(s, conv, compute((n, f, y, x), lambda *i: product(*i), op.name))
+
+    def pixel(n: Any, at: Any, y: Any, x: Any) -> Any:
+        # the last of a vector is read too, as in `part_of`: all of it is computed then
+        value = product(n, at, y, x)
+        return if_then_else(at < f, value, product(n, lanes - 1, y, x)) if f < lanes else value
+
+    restated(s, conv, compute((n, f, y, x), pixel, op.name))
     if last:
         out = s[conv].op.output(0)
     else:
@@ -133,11 +139,10 @@ def _in_blocks(s: Schedule, red: Tensor, out: Tensor, b: _Block, machine: GpuMac
     part = first(s.rfactor(red, inner, 2))
     at, total = s[out], s[red]
     n, f, y, x = at.op.axis
-    fo, f = at.split(f, factor=lanes)  # with those that are none
     by, y = at.split(y, factor=b.rows * b.down)
     bx, x = at.split(x, factor=b.across)
-    at.reorder(n, fo, by, bx, f, y, x)
-    block = bind_grid(at, [fused(at, [n, fo, by, bx])])
+    at.reorder(n, by, bx, f, y, x)
+    block = bind_grid(at, [fused(at, [n, by, bx])])
     rest, thread = at.split(at.fuse(f, y, x), factor=b.across * b.down)
     rest, row = at.split(rest, factor=b.high)
     at.unroll(rest)

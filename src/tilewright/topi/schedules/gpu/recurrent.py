@@ -75,6 +75,7 @@ def _summed(
     stage.set_scope("shared")
     stage.compute_at(at, block)
     t, row, *columns = stage.op.axis
+    stage.storage_align(columns[0], 2, 1)  # an odd stride: columns are read from all banks
     stage.reorder(t, *columns, row)
     _, y = stage.split(stage.fuse(t, *columns, row), factor=high)
     bind(stage, y, "threadIdx.y")
