@@ -11,6 +11,7 @@ from tests.graph.ort import compare, model_of, ours
 from tests.graph.test_onnx_ops import floats
 from tilewright import graph
 from tilewright.graph.build import copy_graph
+from tilewright.graph.device import DeviceExecutable
 from tilewright.graph.passes.recurrent import recurrent
 from tilewright.rt.network import Executable
 from tilewright.target.target import Target
@@ -156,3 +157,15 @@ def test_short_time_transform() -> None:
     node = helper.make_node("STFT", ["x", "step", "w"], ["y"], onesided=1)
     model = model_of([node], x, ["y"], {"step": np.array(5), "w": window})
     compare(model, x)
+
+
+@pytest.mark.parametrize("kind, launches", [("RNN", 1), ("LSTM", 1), ("GRU", 2)])
+def test_a_step_of_few_rows_is_a_launch_on_devices(kind: str, launches: int) -> None:
+    """Or two, where a GRU resets all of its state before the product."""
+    short, long = (
+        graph.compile(graph.load_onnx(_made(kind, steps, 2)[0]), "cuda -arch=sm_80")
+        for steps in (3, 7)
+    )
+    assert isinstance(short, DeviceExecutable) and isinstance(long, DeviceExecutable)
+    assert len(long.calls) - len(short.calls) == 4 * launches
+    assert len({c.kernel for c in long.calls}) == len({c.kernel for c in short.calls})
