@@ -54,7 +54,7 @@ def test_channels_are_shared_out_where_pixels_are_few(
     source = f.imported_modules[0].get_source().split("__global__")[-1]
     near = {"float32": "(const float4*)(in1_near", "float16": "tw_load_float16x4(in1_near"}
     assert filters[0] == 1 or near[dtype] in source
-    assert "pad_temp" not in source, "no padded copy"
+    assert "data_pad" not in source, "no padded copy"
 
 
 CASES = [
@@ -102,3 +102,13 @@ def test_what_follows_few_filters_is_of_their_kernel(target: str) -> None:
     assert not any(report.findings for report in reports.values())
     np.testing.assert_array_equal(result, np.maximum(wanted(x, w), 0))
     assert f.imported_modules[0].get_source().count("__global__") == 2, "weights, and the sums"
+
+
+def test_what_is_computed_before_is_computed_once() -> None:
+    """By the kernel of a padded copy, not for each tap."""
+    x, w = whole_numbers("float32", (1, 12, 9, 10), (3, 12, 3, 3))
+    make = convolution()
+    result, f = computed(lambda x, w: make(topi.nn.relu(x), w), "float32", [x, w])
+    np.testing.assert_array_equal(result, wanted(np.maximum(x, 0), w))
+    kernels = f.imported_modules[0].get_source().split("__global__")[1:]
+    assert len(kernels) == 3 and "data_pad" in kernels[-1]

@@ -26,6 +26,7 @@ from ..machine import extent_of
 from ..restated import restated
 from .injective import arrange
 from .machine import GpuMachine, bind, bind_grid, fused
+from .planes import unpadded
 from .reduce_parts import AT_ONCE, LEAST_LOADS, first
 from .windows import Windows
 
@@ -112,7 +113,11 @@ def schedule_few_filters(
         out = s[out].op.output(0)
         s[conv].compute_inline()
     if w.data.op.tag.endswith("pad"):
-        s[w.data].compute_inline()
+        source, _, _ = unpadded(w.data)
+        if isinstance(source.op, ComputeOp):  # once for all taps
+            arrange(s[w.data], list(s[w.data].op.axis), machine)
+        else:
+            s[w.data].compute_inline()
     if isinstance(weights.op, ComputeOp):
         arrange(s[weights], list(s[weights].op.axis), machine)
     _in_blocks(s, s[product].op.output(0), out, _Block.of((n, y, x), w.channels, machine), machine)
