@@ -11,6 +11,7 @@ from tests.graph.ort import compare, model_of, ours
 from tests.graph.test_onnx_ops import floats
 from tilewright import graph
 from tilewright.graph.build import copy_graph
+from tilewright.graph.device import DeviceExecutable
 from tilewright.graph.passes.recurrent import recurrent
 from tilewright.rt.network import Executable
 from tilewright.target.target import Target
@@ -103,13 +104,15 @@ def test_a_layer_is_one_kernel_however_long(kind: str) -> None:
     ("RNN", {}), ("LSTM", {}), ("LSTM", {"input_forget": 1}), ("GRU", {}),
     ("GRU", {"linear_before_reset": 1}),
 ])  # fmt: skip
-def test_steps_by_themselves_are_the_layer(kind: str, more: Any) -> None:
-    """What devices compute, one step after the other, run by the kernels of a CPU."""
+@pytest.mark.parametrize("device", ["opencl", "cuda -arch=sm_80"])
+def test_steps_by_themselves_are_the_layer(kind: str, more: Any, device: str) -> None:
+    """What devices compute, one step after the other, run by the kernels of a CPU: with products
+    in between on some, in one on others."""
     lens = np.array([2, 5, 1], np.int32)
     model, x = _made(kind, 5, 3, "bidirectional", lens=lens, clip=2.0, **more)
     network = graph.load_onnx(model)
     want = graph.compile(network).run(x)
-    single = graph.compile(recurrent(copy_graph(network), Target("opencl"))).run(x)
+    single = graph.compile(recurrent(copy_graph(network), Target(device))).run(x)
     for name, value in want.items():
         np.testing.assert_allclose(single[name], value, rtol=1e-5, atol=1e-5)
 
@@ -179,3 +182,15 @@ def test_short_time_transform() -> None:
     node = helper.make_node("STFT", ["x", "step", "w"], ["y"], onesided=1)
     model = model_of([node], x, ["y"], {"step": np.array(5), "w": window})
     compare(model, x)
+
+
+@pytest.mark.parametrize("kind, launches", [("RNN", 1), ("LSTM", 1), ("GRU", 2)])
+def test_a_step_of_few_rows_is_a_launch_on_devices(kind: str, launches: int) -> None:
+    """Or two, where a GRU resets all of its state before the product."""
+    short, long = (
+        graph.compile(graph.load_onnx(_made(kind, steps, 2)[0]), "cuda -arch=sm_80")
+        for steps in (3, 7)
+    )
+    assert isinstance(short, DeviceExecutable) and isinstance(long, DeviceExecutable)
+    assert len(long.calls) - len(short.calls) == 4 * launches
+    assert len({c.kernel for c in long.calls}) == len({c.kernel for c in short.calls})

@@ -164,6 +164,18 @@ def test_few_filters_read_blocks_of_channels(filters: int, channels: int) -> Non
     assert block_channels(copy_graph(graph), 16).nodes[-1].op == "unpack_channels"
 
 
+@pytest.mark.parametrize("least, filters, blocks", [(5, 4, 0), (5, 8, 1), (0, 4, 1)])
+def test_fewer_filters_than_some_are_left_as_they_are(
+    least: int, filters: int, blocks: int
+) -> None:
+    b, x, y = conv_net(32, 16)
+    w = b.constant(floats(filters, 32, 3, 3), "few")
+    z = b.add("conv2d", [b.add("relu", [y], "r"), w], "z", **CONV)
+    graph = Graph("g", [x], [z], b.nodes)
+    changed = check_same(graph, lambda g: block_channels(g, 4, least=least))
+    assert ops(changed).count("conv_nchwc") == 1 + blocks
+
+
 @pytest.mark.parametrize("channels", [3, 8, 17])
 def test_few_channels_fill_up_the_groups_of_a_dot_product(channels: int) -> None:
     b = Builder(17)

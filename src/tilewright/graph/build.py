@@ -23,6 +23,7 @@ from ..rt.open_sizes import OpenSizes, element_count
 from ..rt.plan import KernelCall, Place, Tensor, Work, symbol_of, tensors
 from ..target.target import Target
 from ..topi.schedules.few_columns import most_columns
+from ..topi.schedules.gpu.machine import LEAST_SIDE
 from .compile_kernels import Progress, compile_kernels
 from .device import DeviceExecutable
 from .ir import Graph, Node, Value
@@ -96,7 +97,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     lanes = _block(target, dtype)
     if _is_device(target):
         channels_last(graph, target.capabilities.matrix_products)
-        block_channels(graph, lanes)
+        block_channels(graph, lanes, least=LEAST_SIDE if target.thread_warp_size > 1 else 0)
     else:
         block_channels(graph, lanes, target.dots, most_columns(lanes))
     if dtype == "float32" and not _is_device(target) and config.get("winograd"):

@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.unit.topi.launches import computed, launches
 from tilewright import te, topi
 from tilewright.base.dtype import parse
+from tilewright.topi.schedules.decisions import Decisions
+from tilewright.topi.schedules.default import default_schedule
 
 Array = Any
 Make = Callable[..., Any]
@@ -127,12 +130,83 @@ def test_a_row_that_is_short_takes_a_thread() -> None:
     assert (report.blocks, report.threads, report.shuffles) == (1, 50, 0)
 
 
-@pytest.mark.parametrize("name", ["softmax", "rms norm"])
-def test_a_few_very_long_rows_have_many_blocks(name: str) -> None:
-    _, reports = made(name, (1, 100000), "float32", SM80)
-    assert len(reports) > 2, "a kernel for each stage, and for parts of sums"
-    _, reports = made(name, (1, 20000), "float32", SM80)
-    assert len(reports) == 1
+PARTS = [
+    ((8, 32000), "float32", 64),
+    ((1, 50257), "float32", 50),  # rows of no whole vectors
+    ((4, 128256), "float16", 64),
+    ((1, 32000), "float16", 4),
+    ((33, 50257), "float32", 33 * 16),
+]
+
+
+@pytest.mark.parametrize(("shape", "dtype", "blocks"), PARTS)
+@pytest.mark.parametrize("name", CASES)
+def test_a_few_long_rows_are_cut_among_blocks(
+    name: str, shape: tuple[int, ...], dtype: str, blocks: int
+) -> None:
+    """A kernel for each sum of rows, and the last for the result."""
+    make, _, others = CASES[name]
+    *kernels, _ = launches(make, dtype, shape, *[shape[-1:]] * others)
+    assert kernels == [(blocks, 256)] * (2 if name == "rms norm" else 3)
+
+
+@pytest.mark.parametrize(("shape", "parts"), [((53, 50257), 8), ((107, 40000), 1), ((2, 8192), 1)])
+def test_rows_that_fill_a_gpu_or_are_short_are_not_cut(shape: tuple[int, int], parts: int) -> None:
+    (blocks, threads), *more = launches(topi.nn.softmax, "float32", shape)[:-1]
+    assert threads == 256 and len(more) == (2 if parts > 1 else 0)
+    assert shape[0] * parts // 2 < blocks <= shape[0] * parts
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [((2, 20011), "float32"), ((1, 3, 16384), "float32"), ((3, 36000), "float16")],
+)
+def test_what_parts_of_rows_come_to(name: str, shape: tuple[int, ...], dtype: str) -> None:
+    f, reports = made(name, shape, dtype, SM80)
+    assert len(reports) == (2 if name == "rms norm" else 3)
+    assert all(report.bank_conflicts <= 1.1 for report in reports)
+    kernels = f.imported_modules[0].get_source().split("__global__")[1:]
+    load = "float4" if dtype == "float32" else "tw_load_float16x8"
+    assert all((load in kernel) == (shape[-1] % 8 == 0) for kernel in kernels)
+
+
+@pytest.mark.parametrize("target", ["cuda -arch=sm_75", "cuda -arch=sm_90"])
+def test_parts_of_rows_on_other_devices(target: str) -> None:
+    _, reports = made("layer norm", (2, 20011), "float32", target)
+    assert len(reports) == 3
+
+
+def test_parts_of_rows_without_numbers() -> None:
+    """A part may be of -infinity alone, and where a row has NaN or infinity all of it is NaN."""
+    x = np.random.default_rng(3).standard_normal((6, 17000)).astype(np.float32)
+    x[0, :9000] = x[1] = -np.inf
+    x[2, 16999], x[3, 5000] = np.nan, np.inf
+    x[4] += 1e30
+    result, f = computed(topi.nn.softmax, "float32", [x])
+    assert f.imported_modules[0].get_source().count("__global__") == 3
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(result, softmax(x.astype(np.float64)), rtol=2e-5, atol=1e-12)
+    masked, _ = computed(topi.nn.masked_softmax, "float32", [x])
+    assert not masked[1].any()
+    np.testing.assert_array_equal(masked[[0, 2, 3, 4, 5]], result[[0, 2, 3, 4, 5]])
+
+
+def test_any_number_of_parts_of_rows_gives_the_same() -> None:
+    x = np.random.default_rng(4).integers(-3, 4, (2, 20000)).astype(np.float32)
+    t = te.placeholder(x.shape, "float32", "t")
+    out = topi.nn.softmax(topi.add(t, t))
+    asked = Decisions()
+    default_schedule(out, SM80, asked)
+    ((question, options),) = asked.asked.items()
+    assert question.endswith(".parts") and len(options) > 3 and (1,) in options
+    want = softmax(2 * x.astype(np.float64))
+    for option in options:
+        s = default_schedule(out, SM80, Decisions({question: option}))
+        result = np.zeros_like(x)
+        reports = tw.build(s, [t, out], SM80).run_simt(x, result)
+        assert not any(report.findings for report in reports.values())
+        np.testing.assert_allclose(result, want, rtol=2e-5)
 
 
 @pytest.mark.parametrize(

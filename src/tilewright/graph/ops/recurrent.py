@@ -3,7 +3,9 @@
 Inputs of a layer: the products of the input at all steps, the state before the first step, the
 weights of each product of the state; then what the attributes say is there. Inputs of a step: the
 products of the input at all steps, the number of the step, the product of the state, the state
-before; then what the attributes `peepholes` and `lengths` say is there.
+before; then what the attributes `peepholes` and `lengths` say is there. Of a step that computes its
+products, `recurrent_step`: the products of the input, the number of the step, the states before;
+what `recurrent_reset` gives of them, of a GRU that resets before the product; then as of a layer.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Any
 from ...tensor.tensor import Tensor
 from ...topi.nn import recurrent as R
 from ...topi.nn.recurrent_layer import Layer, products_of
+from ...topi.nn.recurrent_step import OneStep
 from .spec import OPAQUE, WIDE, OpSpec
 
 Tensors = Sequence[Tensor]
@@ -30,10 +33,27 @@ def functions_of(a: Attrs) -> R.Functions:
 def _layer(t: Tensors, a: Attrs) -> Tensor:
     how, given = functions_of(a), iter(t)
     inputs, initial = next(given), next(given)
-    weights = [next(given) for _ in products_of(a["kind"], how)]
+    weights = {n: next(given) for n, _ in enumerate(products_of(a["kind"], how))}
     bias, peepholes, lengths = (next(given) if a[name] else None for name in OPTIONAL)
     more = (bias, peepholes, lengths, a["backwards"], a.get("rows", 1))
     return Layer(a["kind"], inputs, initial, weights, how, a["clip"], *more).states()
+
+
+def _one_step(t: Tensors, a: Attrs) -> Tensor:
+    how, given = functions_of(a), iter(t)
+    inputs, number, states = next(given), next(given), next(given)
+    numbers = range(len(products_of(a["kind"], how)))
+    kept = next(given) if len(numbers) > 1 else None
+    weights = {n: next(given) for n in (numbers[1:] if kept is not None else numbers)}
+    bias, peepholes, lengths = (next(given) if a[name] else None for name in OPTIONAL)
+    layer = (a["kind"], inputs, states, weights, how, a["clip"], bias, peepholes, lengths)
+    return OneStep(*layer, number=number, kept=kept).states()
+
+
+def _reset(t: Tensors, a: Attrs) -> Tensor:
+    inputs, number, states, weights = t
+    layer = (a["kind"], inputs, states, {0: weights}, functions_of(a), a["clip"])
+    return OneStep(*layer, number=number).kept_state()
 
 
 def _step(t: Tensors, a: Attrs) -> R.Step:
@@ -74,6 +94,8 @@ def _gru_cell(t: Tensors, a: Attrs) -> Tensor:
 
 OPS: dict[str, OpSpec] = {
     "recurrent_layer": OpSpec(_layer, OPAQUE, precision=WIDE),
+    "recurrent_step": OpSpec(_one_step, OPAQUE),
+    "recurrent_reset": OpSpec(_reset, OPAQUE),
     "rnn_cell": OpSpec(_rnn, OPAQUE),
     "lstm_cell": OpSpec(_lstm_cell, OPAQUE),
     "lstm_output": OpSpec(_lstm_output, OPAQUE),

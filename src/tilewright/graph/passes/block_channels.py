@@ -36,12 +36,15 @@ HIGHEST = 0x80  # the highest bit of a byte
 MOST_WASTE = 1.4  # padded filters over filters
 
 
-def block_channels(graph: Graph, block: int, dots: Sequence[Dot] = (), few: int = 0) -> Graph:
+def block_channels(
+    graph: Graph, block: int, dots: Sequence[Dot] = (), few: int = 0, least: int = 0
+) -> Graph:
     """Rewrite convolutions whose channels divide into blocks of `block`, and what lies between.
 
     `dots`: the target's instructions that add up products of neighbours: kernels get groups of
-    channels for these. `few`: up to so many filters read blocks, and make one of their own."""
-    return _Blocker(graph, block, dots, few).run()
+    channels for these. `few`: up to so many filters read blocks, and make one of their own;
+    fewer than `least` of images are left as they are."""
+    return _Blocker(graph, block, dots, few, least).run()
 
 
 def in_whole_blocks(data: Array, axis: int, block: int) -> Array:
@@ -73,9 +76,9 @@ def _joined(weights: Array, groups: int, together: int) -> Array:
 
 
 class _Blocker(Laying):
-    def __init__(self, graph: Graph, block: int, dots: Sequence[Dot], few: int) -> None:
+    def __init__(self, graph: Graph, block: int, dots: Sequence[Dot], few: int, least: int) -> None:
         super().__init__(graph)
-        self.block, self.dots, self.few = block, dots, few
+        self.block, self.dots, self.few, self.least = block, dots, few, least
         self.rules |= {
             "conv2d": self._conv,
             "conv_nd": self._conv,
@@ -130,6 +133,8 @@ class _Blocker(Laying):
             return False
         if node.attrs["groups"] != 1:
             return self._grouped(node)
+        if filters < self.least and node.op == "conv2d":
+            return False
         if filters <= self.few and data in self.laid:
             return self._few(node)
         if filters + -filters % self.block > MOST_WASTE * filters:

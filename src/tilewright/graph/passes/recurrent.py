@@ -1,7 +1,8 @@
 """Recurrent layers as a target computes them.
 
 On CPUs each is one kernel, whose weights lie in blocks of columns; on devices one step follows the
-other, since the threads of a launch do not wait for each other.
+other, since the threads of a launch do not wait for each other. Of a few rows a step is a kernel,
+or two where a GRU resets its state before the product; of more, products are, and what follows.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import numpy as np
 
 from ...target.target import Target
 from ...topi.nn.recurrent_layer import products_of
+from ...topi.schedules.gpu.machine import GpuMachine
+from ...topi.schedules.gpu.recurrent import takes_step
 from ...topi.schedules.machine import Machine
 from ...topi.schedules.recurrent import recurrent_tile
 from ..evaluate import evaluate
@@ -32,7 +35,11 @@ def recurrent(graph: Graph, target: Target) -> Graph:
     def instead(node: Node) -> list[Node] | None:
         if node.op != LAYER:
             return None
-        return _Steps(node).nodes if "gpu" in target.keys else _packed(node, Machine.of(target))
+        if "gpu" not in target.keys:
+            return _packed(node, Machine.of(target))
+        batch, _, hidden = node.inputs[1].shape
+        few = takes_step(batch, hidden, GpuMachine.of(target))
+        return (_Steps if few else _Products)(node).nodes
 
     return graph.rewrite(instead)
 
@@ -90,13 +97,39 @@ class _Steps(_Made):
 
     def __init__(self, node: Node) -> None:
         super().__init__(node)
-        a, self.how = node.attrs, functions_of(node.attrs)
-        self.kind = str(a["kind"])
+        self.how = functions_of(node.attrs)
+        self.kind = str(node.attrs["kind"])
         self.inputs, initial, *rest = node.inputs
-        self.batch, kept, self.hidden = initial.shape
         count = len(products_of(self.kind, self.how))
         self.weights, given = rest[:count], iter(rest[count:])
-        self.more = {name: next(given) for name in OPTIONAL if a[name]}
+        self.more = {name: next(given) for name in OPTIONAL if node.attrs[name]}
+        columns = self._columns(initial)
+        self.nodes.append(Node("identity", node.name, columns, node.outputs))
+
+    def _numbers(self) -> list[Value]:
+        """The numbers of the steps, in the order in which they are computed."""
+        steps = range(self.inputs.shape[0])
+        order = reversed(steps) if self.node.attrs["backwards"] else steps
+        return [constant(f"{self.node.name}.step", np.asarray(t, np.int32)) for t in order]
+
+    def _columns(self, initial: Value) -> list[Value]:
+        """The states before the first step, and after each."""
+        rows = [self("reshape", initial, shape=(1, *initial.shape))]
+        attrs = {k: v for k, v in self.node.attrs.items() if k not in ("backwards", "rows")}
+        for step in self._numbers():
+            given, weights = [self.inputs, step, rows[-1]], self.weights
+            if len(weights) > 1:
+                given.append(self("recurrent_reset", *given, weights[0], **attrs))
+                weights = weights[1:]
+            rows.append(self("recurrent_step", *given, *weights, *self.more.values(), **attrs))
+        return [self.join(rows, 0)]
+
+
+class _Products(_Steps):
+    """Steps whose products are kernels of their own."""
+
+    def _columns(self, initial: Value) -> list[Value]:
+        self.batch, kept, self.hidden = initial.shape
         if self.kind == "GRU":
             self._prepare_gru()
         states = [
@@ -104,17 +137,14 @@ class _Steps(_Made):
             for k in range(kept)
         ]
         rows = [states]
-        steps = self.inputs.shape[0]
-        for t in reversed(range(steps)) if a["backwards"] else range(steps):
-            states = self._step(constant(f"{node.name}.step", np.asarray(t, np.int32)), states)
+        for step in self._numbers():
+            states = self._step(step, states)
             rows.append(states)
         one = (1, self.batch, 1, self.hidden)
         columns = [
             self.join([self("reshape", row[k], shape=one) for row in rows], 0) for k in range(kept)
         ]
-        if kept > 1:
-            columns = [self("concat", *columns, axis=2)]
-        self.nodes.append(Node("identity", node.name, columns, node.outputs))
+        return [self("concat", *columns, axis=2)] if kept > 1 else columns
 
     def _prepare_gru(self) -> None:
         """Products as steps take them: of the gates, and where the state is reset before, of what

@@ -136,7 +136,9 @@ def _peeping(s: Gates, peepholes: Tensor | None, cell: Any) -> Callable[[Any, An
 
     def gate(b: Any, j: Any, number: int, peephole: int) -> Any:
         x = s.gate(b, j, number)
-        return x if peepholes is None else x + peepholes(peephole * s.hidden + j) * cell(b, j)
+        if peepholes is None:
+            return x
+        return x + cast(x.dtype, peepholes(peephole * s.hidden + j)) * cell(b, j)
 
     return gate
 

@@ -7,17 +7,18 @@ blocks of columns (`pack_recurrent`), which a step reads from one end to the oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ...loopir import op as O
-from ...loopir.expr import const_int
+from ...loopir.expr import cast, const_int
 from ...tensor.axes import reduce_axis
 from ...tensor.compute import compute, placeholder
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.scan import scan
 from ...tensor.tensor import Tensor
+from ..elemwise import accumulator
 from .recurrent import (
     Element,
     Functions,
@@ -50,14 +51,14 @@ def products_of(kind: str, how: Functions) -> tuple[tuple[int, ...], ...]:
 class Layer:
     """`inputs` (steps, batch, gates * hidden): the input's products with the weights, and all
     biases; `initial` (batch, kept, hidden): the state before the first step, and an LSTM's cell
-    behind it. `weights`, one of each of `products_of`: (gates * hidden, hidden), or in blocks
+    behind it. `weights`, by their numbers in `products_of`: (gates * hidden, hidden), or in blocks
     (blocks, hidden, gates, columns). `rows` of the batch are computed together. `backwards`: the
     first step reads the last inputs. `state_bias` (hidden): what a GRU resets with its product."""
 
     kind: str
     inputs: Tensor
     initial: Tensor
-    weights: Sequence[Tensor]
+    weights: Mapping[int, Tensor]
     how: Functions
     clip: float | None = None
     state_bias: Tensor | None = None
@@ -67,8 +68,17 @@ class Layer:
     rows: int = 1
 
     @property
+    def rows_of_states(self) -> Any:
+        """How many rows of states are computed: with the one before all steps."""
+        return self.inputs.shape[0] + 1
+
+    @property
+    def batch(self) -> Any:
+        return self.initial.shape[-3]
+
+    @property
     def hidden(self) -> int:
-        found = const_int(self.initial.shape[2])
+        found = const_int(self.initial.shape[-1])
         assert found is not None  # the extent of weights
         return found
 
@@ -78,31 +88,40 @@ class Layer:
         shape = (steps + 1, *initial.shape)
         state = placeholder(shape, initial.dtype, "state")
         first = compute((1, *initial.shape), lambda t, b, q, j: initial(b, q, j), "T_first")
-        if self.kind == "LSTM":
-            update = self._lstm(state)
-        else:
-            update = self._gru(state) if self.kind == "GRU" else self._rnn(state)
-        result: Tensor = scan(first, update, state, name="T_layer", tag=LAYER)
+        result: Tensor = scan(first, self.update(state), state, name="T_layer", tag=LAYER)
         return result
+
+    def update(self, state: Tensor) -> Tensor:
+        """The states after steps, of those before them."""
+        kinds = {"RNN": self._rnn, "LSTM": self._lstm, "GRU": self._gru}
+        return kinds[self.kind](state)
 
     def step(self, t: Any) -> Any:
         """The index in the data of the step that computes row t of the states."""
         return self.inputs.shape[0] - t if self.backwards else t - 1
 
+    def place(self, t: Any) -> Any:
+        """That index, where there is such a step."""
+        return self.step(t)
+
+    def before(self, t: Any) -> Any:
+        """The row of the states that row t is computed of."""
+        return t - 1
+
     def _rnn(self, state: Tensor) -> Tensor:
-        products = [self._product(0, _before(state))]
+        products = {0: self._product(0, self._whole(state))}
 
         def element(t: Any, b: Any, q: Any, j: Any) -> Any:
             new = rnn_element(_At(self, t, products), self.how)
             return self._kept(t, new, state, 0)(b, j)
 
-        return _stage(state.shape, element, "T_update", UPDATE)
+        return self._updated(state, element)
 
     def _lstm(self, state: Tensor) -> Tensor:
-        products = [self._product(0, _before(state))]
+        products = {0: self._product(0, self._whole(state))}
 
         def cell(t: Any, b: Any, j: Any) -> Any:
-            at, before = _At(self, t, products), _row(state, t - 1, 1)
+            at, before = _At(self, t, products), self._row(state, t, 1)
             new = lstm_cell_element(at, self.how, before, self.peepholes)
             return self._kept(t, new, state, 1)(b, j)
 
@@ -114,40 +133,64 @@ class Layer:
             new = self._kept(t, new, state, 0)
             return O.if_then_else(q.equal(0), new(b, j), cells(t, b, j))
 
-        return _stage(state.shape, element, "T_update", UPDATE)
+        return self._updated(state, element)
 
     def _gru(self, state: Tensor) -> Tensor:
-        products = [self._product(0, _before(state))]
-        if not self.how.reset_after:
-
-            def reset(t: Any, b: Any, j: Any) -> Any:
-                at, before = _At(self, t, products[:1]), _row(state, t - 1, 0)
-                return gru_reset_element(at, self.how, before)(b, j)
-
-            kept = _stage(_flat(state), reset, "T_reset", RESET)
-            products.append(self._product(1, _before(state)))
-            products.append(self._product(2, lambda t, b, k: kept(t, b, k)))
+        if self.how.reset_after:
+            products = {0: self._product(0, self._whole(state))}
+        else:
+            kept = self.reset(state)
+            products = {
+                1: self._product(1, self._whole(state)),
+                2: self._product(2, lambda t, b, k: kept(t, b, k)),
+            }
 
         def element(t: Any, b: Any, q: Any, j: Any) -> Any:
             at = _At(self, t, products)
 
             def moved(b: Any, j: Any) -> Any:
                 found = at.product(b, j, 2)
-                return found if self.state_bias is None else found + self.state_bias(j)
+                bias = self.state_bias
+                return found if bias is None else found + cast(found.dtype, bias(j))
 
-            new = gru_element(at, self.how, _row(state, t - 1, 0), moved)
+            new = gru_element(at, self.how, self._row(state, t, 0), moved)
             return self._kept(t, new, state, 0)(b, j)
 
-        return _stage(state.shape, element, "T_update", UPDATE)
+        return self._updated(state, element)
+
+    def reset(self, state: Tensor) -> Tensor:
+        """What a GRU keeps of its state for the product of the hidden gate."""
+        products = {0: self._product(0, self._whole(state))}
+
+        def element(t: Any, b: Any, j: Any) -> Any:
+            at, before = _At(self, t, products), self._row(state, t, 0)
+            return cast(state.dtype, gru_reset_element(at, self.how, before)(b, j))
+
+        return _stage(_flat(state), element, "T_reset", RESET)
+
+    def _updated(self, state: Tensor, element: Callable[..., Any]) -> Tensor:
+        def rounded(*i: Any) -> Any:
+            return cast(state.dtype, element(*i))
+
+        return _stage(state.shape, rounded, "T_update", UPDATE)
 
     def _kept(self, t: Any, element: Element, state: Tensor, which: int) -> Element:
-        return unless_ended(self.lengths, self.step(t), element, _row(state, t - 1, which))
+        return unless_ended(self.lengths, self.step(t), element, self._row(state, t, which))
+
+    def _whole(self, state: Tensor) -> Callable[[Any, Any, Any], Any]:
+        """Elements of the state before a step."""
+        return lambda t, b, k: state(self.before(t), b, 0, k)
+
+    def _row(self, state: Tensor, t: Any, which: int) -> Element:
+        """The state before a step, or the cell."""
+        wide = accumulator(state.dtype)
+        return lambda b, j: cast(wide, state(self.before(t), b, which, j))
 
     def _product(self, which: int, read: Callable[[Any, Any, Any], Any]) -> Tensor:
-        """(steps + 1, rows in whole tiles, blocks, gates, columns of a block) of the sums over
+        """(rows of states, rows in whole tiles, blocks, gates, columns of a block) of the sums over
         elements that `read` gives of step, row and number."""
-        weights, hidden, rows = self.weights[which], self.hidden, self.rows
-        batch: Any = self.initial.shape[0]
+        weights, hidden, rows, batch = self.weights[which], self.hidden, self.rows, self.batch
+        wide = accumulator(weights.dtype)
         gates = len(products_of(self.kind, self.how)[which])
         packed = weights.ndim == 4
         blocks, columns = (weights.shape[0], weights.shape[3]) if packed else (hidden, 1)
@@ -160,26 +203,16 @@ class Layer:
                 weight = weights(block, k, gate, j)
             else:
                 weight = weights(gate * hidden + block, k)
-            return reduce_sum(read(t, row, k) * weight, axis=k)
+            return reduce_sum(cast(wide, read(t, row, k)) * cast(wide, weight), axis=k)
 
-        steps, whole = self.inputs.shape[0] + 1, (batch + rows - 1) // rows * rows
-        shape = (steps, whole, blocks, gates, columns)
+        whole = (batch + rows - 1) // rows * rows
+        shape = (self.rows_of_states, whole, blocks, gates, columns)
         return _stage(shape, element, "T_product", PRODUCT, rows=rows)
 
 
 def _stage(shape: Any, element: Any, name: str, tag: str, **attrs: Any) -> Tensor:
     result: Tensor = compute(shape, element, name, tag, attrs)
     return result
-
-
-def _before(state: Tensor) -> Callable[[Any, Any, Any], Any]:
-    """Elements of the state before a step."""
-    return lambda t, b, k: state(t - 1, b, 0, k)
-
-
-def _row(state: Tensor, t: Any, which: int) -> Element:
-    """The state at one row of it, or the cell there."""
-    return lambda b, j: state(t, b, which, j)
 
 
 def _flat(state: Tensor) -> tuple[Any, ...]:
@@ -192,7 +225,7 @@ class _At:
 
     layer: Layer
     t: Any
-    products: Sequence[Tensor]
+    products: Mapping[int, Tensor]
 
     @property
     def hidden(self) -> int:
@@ -206,11 +239,13 @@ class _At:
         return self.input(b, j, number) + self.product(b, j, number)
 
     def input(self, b: Any, j: Any, number: int) -> Any:
-        return self.layer.inputs(self.layer.step(self.t), b, number * self.hidden + j)
+        inputs = self.layer.inputs
+        value = inputs(self.layer.place(self.t), b, number * self.hidden + j)
+        return cast(accumulator(inputs.dtype), value)
 
     def product(self, b: Any, j: Any, number: int) -> Any:
         """What the state before gives a gate."""
         kinds = products_of(self.layer.kind, self.layer.how)
-        found, gates = next((p, g) for p, g in zip(self.products, kinds) if number in g)
+        found, gates = next((p, kinds[n]) for n, p in self.products.items() if number in kinds[n])
         columns = found.shape[4]
         return found(self.t, b, j // columns, gates.index(number), j % columns)

@@ -14,8 +14,9 @@ from ....loopir.iter import IterVar
 from ....schedule.api import Schedule
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, largest_divisor
+from .few_filters import schedule_few_filters
 from .injective import arrange
-from .machine import GpuMachine, bind, bind_grid, fused
+from .machine import LEAST_SIDE, GpuMachine, bind, bind_grid, fused
 from .matmul import schedule_sides
 from .operands import operands_of
 from .planes import schedule_planes
@@ -23,7 +24,6 @@ from .reduce import inline_padding, schedule_reduce
 from .windows import ConvolutionProduct, windows_of
 
 COLUMNS = 8  # pixels a thread
-LEAST_SIDE = 5  # filters, and pixels, of a product
 _SUMS = 32  # of a thread where registers are scalars
 _UNROLLED = (512, 2048)  # multiplications of a loop body, for scalar and for vector registers
 
@@ -174,6 +174,9 @@ def _as_product(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> 
     windows = windows_of(op)
     if windows is None:
         return False
+    if windows.of_few_filters(LEAST_SIDE):
+        schedule_few_filters(s, conv, out, windows, machine)
+        return True
     on_cores = (windows.data.dtype, conv.dtype) in machine.products
     form = ConvolutionProduct(op, windows, machine, on_cores)
     if min(form.sides) < LEAST_SIDE:

@@ -22,6 +22,7 @@ from ..constants import Constants
 from ..decisions import Decisions, Value
 from ..machine import extent_of, known_extent
 
+LEAST_SIDE = 5  # filters, and pixels, of a convolution that is computed as a product
 VECTOR_BYTES = 16  # a load of 128 bits is the widest on CUDA and Mali alike
 
 MOST_STAGES = 4  # of a pipeline

@@ -241,6 +241,16 @@ def together(
     return lane
 
 
+def share_row(stage: Stage, threads: int, lanes: int) -> None:
+    """The last axis in vectors, interleaved among threads."""
+    last = stage.leaf_iter_vars[-1]
+    if lanes > 1:
+        last, vector = stage.split(last, factor=lanes)
+        stage.vectorize(vector)
+    _, thread = stage.split(last, factor=threads)
+    bind(stage, thread, "threadIdx.x")
+
+
 def _in_vectors(stage: Stage) -> None:
     """Sums of each lane of vectors."""
     *axes, lane = stage.op.axis

@@ -16,21 +16,28 @@ from .machine import GpuMachine, fused
 
 AT_ONCE = 4  # blocks for each multiprocessor, which wait for memory by turns
 LEAST_LOADS = 4  # of a thread in a part: fewer pay for no result that is written and read again
-_LONG = 16  # loads of a thread, one after another, that take longer than a second kernel
+LONG = 16  # loads of a thread, one after another, that take longer than a second kernel
 
 
 def parts_of(operation: str, blocks: int, loads: int, machine: GpuMachine) -> int:
     """Into how many parts a reduction of so many blocks (0: not known), whose threads have so many
     loads each, is cut: 1 where blocks fill the GPU, or loads are few, unless that is decided
     otherwise."""
+    is_worth = blocks < machine.filling and loads >= LONG
+    return fitting_parts(operation, blocks, loads, is_worth, machine)
+
+
+def fitting_parts(
+    operation: str, blocks: int, loads: int, is_worth: bool, machine: GpuMachine
+) -> int:
+    """Into how many parts such a reduction is cut, if it `is_worth` it, unless that is decided
+    otherwise."""
     most = loads // LEAST_LOADS
     if not blocks or most < 2 or blocks >= AT_ONCE * machine.filling:
         return 1
     fit = min(most, AT_ONCE * machine.filling // blocks)
     # a power of two, by which indices are cut at little cost: the next one where that is near
-    best = (
-        1 << (fit * 4 // 3).bit_length() - 1 if blocks < machine.filling and loads >= _LONG else 1
-    )
+    best = 1 << (fit * 4 // 3).bit_length() - 1 if is_worth else 1
     near = (best, 1, best // 4, best // 2, 2 * best, 4 * best)
     (parts,) = machine.choose(operation, "parts", [(n,) for n in near if 0 < n <= loads // 2])
     return parts

@@ -1,7 +1,7 @@
 """Softmax and normalisation on a GPU: all stages of a row in one kernel.
 
-A thread has a row of few elements, a warp one where rows are short or many, else a block; of a few
-very long ones each stage has all blocks, in a kernel of its own. What is summed along a row its
+A thread has a row of few elements, a warp one where rows are short or many, else a block; a few
+long ones are cut in parts (row_parts.py). What is summed along a row its
 threads put together, each of some interleaved vectors; what is an element of the row comes from
 memory again, the first-level cache by then, and is computed again, but for powers of a block's row,
 which wait in shared memory.
@@ -29,11 +29,12 @@ from .reduce import (
     part_row,
     rows_by_warps,
     rows_of_block,
+    share_row,
     threads_for,
     together,
 )
+from .row_parts import parts_of_rows, schedule_in_parts
 
-LONG_ROW = 96  # loads of a thread, a few times over, in which kernels for all stages could start
 MOST_SHARED = 32 << 10  # bytes of a row that wait: half of what blocks have where two share
 
 
@@ -106,8 +107,12 @@ def schedule_rows(s: Schedule, out: Tensor, machine: GpuMachine) -> bool:
     ends = [stage, *found.sums] if found.whole else found.sums
     lanes = _lanes(ends, large, machine)
     by_warps = rows_by_warps(rows, length, lanes, machine)
-    if not by_warps and _apart(out.op.name, rows, length // lanes // machine.threads, machine):
-        return False
+    if not by_warps and _may_be_cut(out, found):
+        loads = length // lanes // machine.threads
+        parts = parts_of_rows(out.op.name, rows, loads, len(found.sums), machine)
+        if parts > 1:
+            schedule_in_parts(s, out, found.sums, [*found.small, *large], parts, lanes, machine)
+            return True
     kept = [] if by_warps else [x for x in large if _waits(s, x, known_extent(found.along))]
     if kept:
         lanes = _lanes([*ends, *kept], [x for x in large if x not in kept], machine)
@@ -122,11 +127,11 @@ def schedule_rows(s: Schedule, out: Tensor, machine: GpuMachine) -> bool:
     bind(stage, block, "blockIdx.x")
     bind(stage, row, "threadIdx.y")
     if found.whole:
-        _share(stage, threads, lanes)
+        share_row(stage, threads, lanes)
     for x in kept:
         x.set_scope("shared")
         x.compute_at(stage, row)
-        _share(x, threads, lanes)
+        share_row(x, threads, lanes)
     for x in found.sums:
         red = x.op.output(0)
         part, vector = part_row(s, red, 1, lanes, threads)
@@ -168,14 +173,17 @@ def _in_registers(stage: Stage, machine: GpuMachine) -> None:
     stage.unroll(last)
 
 
-def _apart(operation: str, rows: int, loads: int, machine: GpuMachine) -> bool:
-    """Whether rows are so few, and threads have so many loads of each, that a kernel for each
-    stage, all of whose blocks have a part of a row, takes less time, unless that is decided
-    otherwise."""
-    if not 0 < rows < machine.filling or loads < LONG_ROW // 4:
-        return False
-    best = int(loads >= LONG_ROW)
-    return bool(machine.choose(operation, "apart", [(best,), (1 - best,)])[0])
+def _may_be_cut(out: Tensor, found: _Stages) -> bool:
+    """Whether rows may be cut in parts: they are of a known length, and what ends them reads what
+    each sum comes to."""
+    sums, read, todo = {x.op for x in found.sums}, set(), [out.op]
+    while todo:
+        op = todo.pop()
+        if op not in read:
+            read.add(op)
+            todo += [] if op in sums else [t.op for t in op.input_tensors]
+    known = found.whole and known_extent(found.along) is not None
+    return known and sums <= read and not any(x.op.body[0].init for x in found.sums)
 
 
 def _lanes(stages: Sequence[Stage], inlined: Sequence[Stage], machine: GpuMachine) -> int:
@@ -199,13 +207,3 @@ def _waits(s: Schedule, stage: Stage, length: int | None) -> bool:
     readers = [x for x in s.stages if any(t is tensor for t in x.op.input_tensors)]
     fits = length is not None and length * parse(tensor.dtype).nbytes <= MOST_SHARED
     return fits and len(readers) > 1 and len({e.producer for e in loads_of(stage.op)}) > 1
-
-
-def _share(stage: Stage, threads: int, lanes: int) -> None:
-    """The last axis in vectors, interleaved among threads."""
-    last = stage.leaf_iter_vars[-1]
-    if lanes > 1:
-        last, vector = stage.split(last, factor=lanes)
-        stage.vectorize(vector)
-    _, thread = stage.split(last, factor=threads)
-    bind(stage, thread, "threadIdx.x")

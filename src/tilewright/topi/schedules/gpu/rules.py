@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...nn.recurrent_step import STEP
 from ..rules import Rules
 from .channels_last import schedule_depthwise_nhwc
 from .conv2d import (
@@ -14,6 +15,7 @@ from .conv2d import (
 from .injective import arrange
 from .machine import GpuMachine
 from .matmul import schedule_dense_packed, schedule_matmul
+from .recurrent import schedule_step
 from .reduce import schedule_pool, schedule_reduce
 from .rows import schedule_rows
 
@@ -38,7 +40,7 @@ GPU_RULES: Rules[GpuMachine] = Rules(
     },
     reduction=schedule_reduce,
     arrange=arrange,
-    whole={"softmax_output": schedule_rows},
+    whole={"softmax_output": schedule_rows, STEP: schedule_step},
     padded=("conv", "group_conv", "depthwise", "pool"),
     ends_several=True,
 )

@@ -72,6 +72,11 @@ class Windows:
         """Those of a group."""
         return const_int(self.filters.shape[self.of[1]]) or 0
 
+    def of_few_filters(self, less: int) -> bool:
+        """Whether NCHW data has fewer filters than so many, which read all channels."""
+        filters = const_int(self.filters.shape[self.of[0]]) or 0
+        return self.order == _FIRST and not self.last and self.groups == 1 and filters < less
+
     @property
     def lines(self) -> Pair:
         """Lines and pixels of the padded data."""
