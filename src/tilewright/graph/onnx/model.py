@@ -118,6 +118,8 @@ class Pending:
         self.reads = tuple(dict.fromkeys(_reads(model.onnx, node)))
         self.parts: dict[Any, Any] = {}
         """The programs of its subgraphs, once they are made."""
+        self.memory: dict[str, Any] = {}
+        """What its host operator made of the attributes."""
 
     def left_to_host(self, asked: Iterable[str] = ()) -> Pending:
         """The same node, which Python computes."""

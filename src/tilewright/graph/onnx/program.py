@@ -372,7 +372,8 @@ def _computed(p: Pending, reads: Env, execute: Execute) -> list[Any]:
 
             return CONTROL[p.kind](p, values, run)
         if p.kind in HOST:
-            made = HostNode(p.kind, p.name, values, list(p.node.output), p.attributes, p.opset)
+            outputs = list(p.node.output)
+            made = HostNode(p.kind, p.name, values, outputs, p.attributes, p.opset, p.memory)
             return HOST[p.kind](made)
     except TilewrightError:
         raise
