@@ -6,12 +6,15 @@ weights that begin anywhere cost up to a quarter of a product's speed.
 
 from __future__ import annotations
 
+import ctypes
 from math import prod
 from typing import Any
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+
+_BYTE: Any = ctypes.c_char
 
 ALIGNMENT = 64
 """Bytes of a line of the caches, and of the widest vectors."""
@@ -20,7 +23,7 @@ ALIGNMENT = 64
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An array with undefined elements in order, the first at a multiple of ALIGNMENT."""
     raw = np.empty(prod(shape) * dtype.itemsize + ALIGNMENT, np.uint8)
-    start = -raw.__array_interface__["data"][0] % ALIGNMENT
+    start = -ctypes.addressof(_BYTE.from_buffer(raw)) % ALIGNMENT
     return np.ndarray(shape, dtype, raw.data, start)
 
 

@@ -116,7 +116,8 @@ class Rest:
     `inputs`: tensors, whether the graph reads them or not; `objects`: names of inputs that are none
     (text, sequences); `outputs`: names of all outputs; `asked`: inputs whose values decide what is
     compiled, so that with them stored as weights more would be known. `finish` computes the outputs
-    from all inputs, running graphs, the first one among them, as its second argument does.
+    from all inputs; its second argument makes of a graph, the first one among them, what takes
+    arrays for its inputs, in order, and gives its outputs. It is one object for all calls.
     """
 
     inputs: Sequence[Value]
@@ -124,7 +125,7 @@ class Rest:
     outputs: Sequence[str]
     asked: frozenset[str]
     finish: Callable[
-        [Mapping[str, Any], Callable[[Graph, Mapping[str, Any]], Mapping[str, Any]]], list[Any]
+        [Mapping[str, Any], Callable[[Graph], Callable[[Sequence[Any]], Sequence[Any]]]], list[Any]
     ]
 
 

@@ -34,6 +34,7 @@ from .plan import (
     by_name,
     checked_inputs,
     checked_outputs,
+    compact,
     described,
     mebibytes,
     tensors,
@@ -184,6 +185,14 @@ class Executable(Shown):
         results = checked_outputs(self.name, now.outputs, outputs, arrays)
         self._invoke(arrays, results, now)
         return dict(zip(self.output_names, results))
+
+    def apply(self, arrays: Sequence[Array]) -> list[Array]:
+        """The outputs for inputs, both in order, of a network of fixed sizes. Shapes and dtypes of
+        the inputs are not checked."""
+        given = [compact(a) for a in arrays]
+        results = [v.empty() for v in self._fixed.outputs]
+        self._invoke(given, results, self._fixed)
+        return results
 
     def shaped(self, inputs: Mapping[str, Any]) -> Shaped:
         """The network at the sizes of some inputs; OtherSizesError where it is not for them."""

@@ -116,13 +116,18 @@ def checked_inputs(
             _require_names(name, values, inputs)
         array = given if type(given) is np.ndarray else _converted(np.asarray, name, v.name, given)
         _require_kind(name, "input", v, array)
-        flags = array.flags
-        if not (flags.c_contiguous and flags.aligned):
-            array = np.require(array, requirements=["C", "A"])
-        result.append(array)
+        result.append(compact(array))
     if len(inputs) != len(result):
         _require_names(name, values, inputs)
     return result
+
+
+def compact(array: Array) -> Array:
+    """The array, or a copy whose elements lie in order where compiled code can read them."""
+    flags = array.flags
+    if flags.c_contiguous and flags.aligned:
+        return array
+    return np.require(array, requirements=["C", "A"])
 
 
 def _require_names(name: str, values: Sequence[Described], inputs: Mapping[str, Any]) -> None:

@@ -118,6 +118,8 @@ def _stacked(p: Pending, parts: Sequence[Any], declared: Any, axis: int) -> Any:
 
 
 def _truth(p: Pending, value: Any) -> bool:
+    if type(value) is np.ndarray and value.size == 1:
+        return bool(value.item())
     if np.size(value) != 1:
         raise TilewrightError(
             f"{p.kind} node {p.name!r}: a condition is one truth value, got shape "

@@ -115,6 +115,8 @@ class Pending:
         self.kind = kind_of(node)
         self.name = node.name or (node.output[0] if node.output else node.op_type)
         self.graphs = subgraphs(model.onnx, node)
+        self.inputs = tuple(node.input)
+        self.outputs = tuple(node.output)
         self.reads = tuple(dict.fromkeys(_reads(model.onnx, node)))
         self.parts: dict[Any, Any] = {}
         """The programs of its subgraphs, once they are made."""
