@@ -19,6 +19,7 @@ from tilewright.base.errors import ArgumentError, ImportModelError, TilewrightEr
 from tilewright.graph.onnx.course import Stage
 from tilewright.graph.onnx.program import Program
 from tilewright.graph.staged import StagedExecutable
+from tilewright.rt.network import Executable
 
 HEAD = '<ir_version: 9, opset_import: ["" : 20]>\n'
 
@@ -325,6 +326,113 @@ def test_steps_of_a_scan_look_up_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     made.clear()
     same_as_reference(text, net, s=floats(2) + 1, x=floats(40, 2))
     assert not made
+
+
+def loop_of(body: str, results: str = "float[3] next", carried: str = "float[3] v") -> str:
+    """A loop with a number of steps and a condition that are inputs."""
+    names = ", ".join(f"r{k}" for k in range(results.count("[")))
+    count = carried.count("[")
+    ends = ", ".join(
+        f"float[{'' if k < count else 'N, '}3] r{k}" for k in range(results.count("["))
+    )
+    firsts = ", ".join(["x", "w"][:count])
+    return f"""
+    net (int64 most, bool go, float[3] x, float[3] w, float limit) => ({ends}) {{
+        {names} = Loop (most, go, {firsts}) <body = step (int64 i, bool c, {carried})
+            => (bool more, {results}) {{ {body} }}>
+    }}
+    """
+
+
+LESS = "top = ReduceSum <keepdims = 0> (next)  more = Less (top, limit)"
+ONE_GRAPH = {
+    "counted": loop_of("next = Add (v, w)  more = Identity (c)"),
+    "ended": loop_of(f"next = Add (v, w)  {LESS}"),
+    "asks_its_condition": loop_of(
+        f"next = Add (v, w)  {LESS.replace('more', 'low')}  more = And (low, c)  "
+        "number = Cast <to = 1> (c)  out = Mul (next, number)",
+        "float[3] next, float[3] out",
+    ),
+    "once": loop_of("next = Add (v, w)  more = Constant <value = bool {0}> ()"),
+    "always": loop_of("next = Add (v, w)  more = Constant <value = bool {1}> ()"),
+    "numbered": loop_of("k = Cast <to = 1> (i)  next = Add (v, k)  more = Identity (c)"),
+    "carried_and_put_out": loop_of(
+        f"next = Add (v, w)  out = Identity (next)  minus = Neg (v)  {LESS}",
+        "float[3] next, float[3] out, float[3] minus",
+    ),
+    "stays": loop_of(
+        "next = Add (v, u)  stay = Identity (u)  more = Identity (c)",
+        "float[3] next, float[3] stay", "float[3] v, float[3] u",
+    ),
+    "two": loop_of(
+        "next = Add (v, u)  low = Sub (u, v)  more = Identity (c)",
+        "float[3] next, float[3] low", "float[3] v, float[3] u",
+    ),
+}  # fmt: skip
+OTHERS = {
+    "shifted": loop_of(
+        "next = Add (v, u)  old = Identity (v)  more = Identity (c)",
+        "float[3] next, float[3] old", "float[3] v, float[3] u",
+    ),
+    "exchanged": loop_of(
+        "next = Neg (u)  old = Identity (v)  more = Identity (c)",
+        "float[3] next, float[3] old", "float[3] v, float[3] u",
+    ),
+    "twice": loop_of(
+        "next = Add (v, u)  same = Identity (next)  more = Identity (c)",
+        "float[3] next, float[3] same", "float[3] v, float[3] u",
+    ),
+    "puts_out_what_it_is_given": loop_of(
+        "next = Add (v, w)  out = Identity (v)  more = Identity (c)", "float[3] next, float[3] out"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*ONE_GRAPH, *OTHERS])
+def test_loops_whose_body_is_one_graph(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their steps are calls of compiled code on places that are known ahead."""
+    text = {**ONE_GRAPH, **OTHERS}[name]
+    net, w = staged(text), np.array([1, -0.5, 0.25], np.float32)
+    calls: list[str] = []
+    apply = Executable.apply
+
+    def counted(self: Executable, arrays: Any) -> Any:
+        calls.append(self.name)
+        return apply(self, arrays)
+
+    monkeypatch.setattr(Executable, "apply", counted)
+    for most, go, limit in ((1, True, 1e9), (7, True, 1e9), (40, True, 3.0), (200, True, 120.0)):
+        given = {"most": np.array(most), "go": np.array(go), "limit": np.array(limit, np.float32)}
+        same_as_reference(text, net, **given, x=np.zeros(3, np.float32), w=w)
+    assert (not calls) == (name in ONE_GRAPH)
+
+
+def test_what_loops_give_is_apart() -> None:
+    """Results that are the same values share no memory, nor do those of two calls."""
+    net = staged(ONE_GRAPH["carried_and_put_out"])
+    given = {"most": np.array(5), "go": np.array(True), "limit": np.array(1e9, np.float32),
+             "x": floats(3), "w": floats(3)}  # fmt: skip
+    first, second = net.run(given), net.run(given)
+    arrays = [*first.values(), *second.values()]
+    assert not any(np.may_share_memory(a, b) for k, a in enumerate(arrays) for b in arrays[:k])
+
+
+def test_conditions_of_one_element() -> None:
+    text = ONE_GRAPH["ended"].replace("bool go", "bool[1] go").replace("bool c", "bool[1] c")
+    text = text.replace("bool more", "bool[1] more").replace("keepdims = 0", "keepdims = 1")
+    net, w = staged(text), np.array([1, 0, 0], np.float32)
+    given = {"most": np.array(90), "x": np.zeros(3, np.float32), "w": w}
+    for limit in (70.0, 3.0):
+        found = net.run({**given, "go": np.array([True]), "limit": np.array(limit, np.float32)})
+        assert found["r0"].tolist() == [limit, 0, 0]
+
+
+def test_profile_of_a_loop() -> None:
+    """Each step's kernels are there."""
+    net = staged(ONE_GRAPH["counted"])
+    given = {"most": np.array(5), "go": np.array(True), "limit": np.array(1e9, np.float32),
+             "x": floats(3), "w": floats(3)}  # fmt: skip
+    assert len(net.profile(given, repeat=1)) == 6
 
 
 def test_types_that_change_within_a_loop() -> None:

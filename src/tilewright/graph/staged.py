@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -13,6 +14,7 @@ import numpy as np
 
 from ..base.errors import ArgumentError, TilewrightError
 from ..base.pictured import Shown
+from ..rt.network import Executable, Lent
 from ..rt.plan import Array, alone_or_tuple, by_name, checked_inputs, described
 from ..target.target import Target
 from .ir import Graph, Rest
@@ -51,6 +53,12 @@ class _Parts:
             return found
 
         return call
+
+    def lender(self, graph: Graph) -> Callable[[], AbstractContextManager[Lent]] | None:
+        """What lends a graph that has been compiled for many calls; None where it is called by
+        itself each time."""
+        made = self.made.get(graph)
+        return made.lend if isinstance(made, Executable) and not self.watchers else None
 
 
 def _named(executable: Any, arrays: Sequence[Array]) -> dict[str, Array]:

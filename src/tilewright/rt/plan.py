@@ -96,6 +96,10 @@ class Tensor:
         """A new array of this kind, where vector code writes it."""
         return aligned_empty(self.shape, parse(self.dtype).numpy)
 
+    def rows(self, count: int) -> Array:
+        """A new array of `count` such arrays."""
+        return aligned_empty((count, *self.shape), parse(self.dtype).numpy)
+
 
 def tensors(values: Iterable[Described]) -> list[Tensor]:
     """Plain descriptions of values."""

@@ -9,17 +9,21 @@ step adds its results.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ...base.errors import TilewrightError
+from ...rt.network import Lent
+from ...rt.plan import tensors
 from ..ir import Graph
 from .file import carried
 from .model import Pending
+from .repeat import Body, Source
 
 if TYPE_CHECKING:
     from .program import Program
@@ -28,8 +32,18 @@ Type = tuple[str, tuple[int, ...]] | None
 """Element type and shape of a tensor that compiled code can read; None of all other values."""
 Call = Callable[[Sequence[Any]], Sequence[Any]]
 """Runs a graph on arrays for its inputs, in order, of their types; gives its outputs."""
-Execute = Callable[[Graph], Call]
-"""Compiles a graph, where it has not been, for calls. What is looked up is kept by this object."""
+
+
+class Execute(Protocol):
+    """Runs graphs. What is looked up is kept by this object."""
+
+    def __call__(self, graph: Graph) -> Call:
+        """What calls a graph, which is compiled where it has not been."""
+
+    def lender(self, graph: Graph) -> Callable[[], AbstractContextManager[Lent]] | None:
+        """What lends a graph that has been compiled for many calls; None where it is called by
+        itself each time."""
+
 
 KEPT = 64
 """Continuations kept of one stage, and graphs of one program, each for other types."""
@@ -64,6 +78,7 @@ class Step:
 class _After:
     """What follows a stage for some types: a graph, if it has outputs, and the next stage."""
 
+    graph: Graph
     call: Call | None
     reads: Sequence[int]
     stage: Stage
@@ -115,15 +130,20 @@ class Stage:
                 cells += step.results(stage.program, cells, execute)
             if stage.wanted is not None:
                 return [cells[slot] for slot in stage.wanted]
-            key = tuple([type_of(cells[slot]) for slot in stage.watched])
-            after = stage.after.get(key)
-            if after is None:
-                after = stage.after[key] = stage._followed(cells, execute)
-                if len(stage.after) > KEPT:
-                    del stage.after[next(iter(stage.after))]
+            after = stage.next(cells, execute)
             if after.call is not None:
                 cells += after.call([cells[slot] for slot in after.reads])
             stage = after.stage
+
+    def next(self, cells: Sequence[Any], execute: Execute) -> _After:
+        """What follows for the types of these values, looked up."""
+        key = tuple([type_of(cells[slot]) for slot in self.watched])
+        after = self.after.get(key)
+        if after is None:
+            after = self.after[key] = self._followed(cells, execute)
+            if len(self.after) > KEPT:
+                del self.after[next(iter(self.after))]
+        return after
 
     def _followed(self, cells: Sequence[Any], execute: Execute) -> _After:
         """What follows for the types of these values."""
@@ -137,7 +157,7 @@ class Stage:
             size += 1
         slots.update({name: slots[other] for name, other in segment.same.items()})
         reads = [self.slots[v.name] for v in graph.inputs] if call else []
-        return _After(call, reads, Stage(segment.rest, slots, size, ()))
+        return _After(graph, call, reads, Stage(segment.rest, slots, size, ()))
 
 
 class Course:
@@ -174,6 +194,26 @@ class Course:
         if len(given) < count:
             raise TilewrightError(f"{self.program.name} takes {count} inputs, got {len(given)}")
         return self.first.run([*self.values, *given[:count]], execute)
+
+    def body(self, given: Sequence[Any], execute: Execute) -> Body | None:
+        """How it runs on values of these types, where that is one graph and nothing else."""
+        first = self.first
+        assert first is not None, "it has begun"
+        if first.steps or first.wanted is not None or len(given) != len(self.names):
+            return None
+        cells = [*self.values, *given, *first.fixed]
+        after = first.next(cells, execute)
+        last, lent = after.stage, execute.lender(after.graph)
+        if last.steps or last.wanted is None or after.call is None or lent is None:
+            return None
+        outputs = tensors(after.graph.outputs)
+        sources = [Source(fixed=x) for x in self.values]
+        sources += [Source(given=k) for k in range(len(given))]
+        sources += [Source(fixed=x) for x in first.fixed]
+        sources += [Source(output=k) for k in range(len(outputs))]
+        sources += [Source(fixed=x) for x in last.fixed]
+        wanted = [sources[slot] for slot in last.wanted]
+        return Body([sources[slot] for slot in after.reads], outputs, wanted, lent)
 
 
 Stages = WeakKeyDictionary[Any, dict[Any, Stage]]

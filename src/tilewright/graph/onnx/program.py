@@ -31,6 +31,7 @@ from .faults import Faults
 from .host import HOST, RANDOM, HostNode
 from .model import Model, Pending, pending_nodes
 from .rename import with_own_names
+from .repeat import Body
 
 Env = dict[str, Any]
 """Values by their names in the model: arrays, lists (sequences), None (an empty optional)."""
@@ -168,8 +169,14 @@ def _states(program: Program) -> list[tuple[int, bool]]:
     return [(id(p.node), p.on_host) for p in program.pending]
 
 
-def _nothing(graph: Graph) -> Call:
-    raise InternalError(f"{graph.name}: what is computed ahead compiles nothing")
+class _Nothing:
+    """Runs no graph."""
+
+    def __call__(self, graph: Graph) -> Call:
+        raise InternalError(f"{graph.name}: what is computed ahead compiles nothing")
+
+    def lender(self, graph: Graph) -> None:
+        return None
 
 
 class Importer:
@@ -228,7 +235,7 @@ class Importer:
         values = {n: self.known[n].data for n in p.reads if n in self.known} | self.held
         if any(values[n] is None for n in p.reads):
             return False
-        results = _computed(p, values, _nothing, {})
+        results = _computed(p, values, _Nothing(), {})
         for name, value in zip(p.node.output, results):
             self.model.budget.spend(getattr(value, "nbytes", 0), f"{p.kind} node {p.name!r}")
             if type_of(value) is None:
@@ -342,17 +349,7 @@ def _computed(p: Pending, reads: Env, execute: Execute, courses: dict[str, Cours
     values = [reads[name] if name else None for name in p.inputs]
     try:
         if p.kind in CONTROL:
-            begun: dict[str, Course] = {}
-
-            def run(part: str, given: Sequence[Any]) -> list[Any]:
-                if part not in begun:
-                    if part not in courses:
-                        names = [v.name for v in p.graphs[part].input]
-                        courses[part] = Course(_part(p, part), names)
-                    begun[part] = courses[part].begin(reads, execute)
-                return begun[part](given, execute)
-
-            return CONTROL[p.kind](p, values, run)
+            return CONTROL[p.kind](p, values, _Parts(p, reads, execute, courses))
         if p.kind in HOST:
             outputs = list(p.outputs)
             made = HostNode(p.kind, p.name, values, outputs, p.attributes, p.opset, p.memory)
@@ -363,6 +360,30 @@ def _computed(p: Pending, reads: Env, execute: Execute, courses: dict[str, Cours
         what = f"{type(error).__name__}: {error}"
         raise TilewrightError(f"{p.kind} node {p.name!r}: {what}") from error
     return _alone(p, reads, execute)
+
+
+class _Parts:
+    """Runs the subgraphs of a node, within the values around it."""
+
+    def __init__(
+        self, p: Pending, reads: Env, execute: Execute, courses: dict[str, Course]
+    ) -> None:
+        self.p, self.reads, self.execute, self.courses = p, reads, execute, courses
+        self.begun: dict[str, Course] = {}
+
+    def _course(self, part: str) -> Course:
+        if part not in self.begun:
+            if part not in self.courses:
+                names = [v.name for v in self.p.graphs[part].input]
+                self.courses[part] = Course(_part(self.p, part), names)
+            self.begun[part] = self.courses[part].begin(self.reads, self.execute)
+        return self.begun[part]
+
+    def __call__(self, part: str, given: Sequence[Any]) -> list[Any]:
+        return self._course(part)(given, self.execute)
+
+    def body(self, part: str, given: Sequence[Any]) -> Body | None:
+        return self._course(part).body(given, self.execute)
 
 
 def _part(p: Pending, name: str) -> Program:
