@@ -22,9 +22,15 @@ ALIGNMENT = 64
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An array with undefined elements in order, the first at a multiple of ALIGNMENT."""
+    return placed_empty(shape, dtype)[0]
+
+
+def placed_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, int]:
+    """`aligned_empty`, and the address of the first element."""
     raw = np.empty(prod(shape) * dtype.itemsize + ALIGNMENT, np.uint8)
-    start = -ctypes.addressof(_BYTE.from_buffer(raw)) % ALIGNMENT
-    return np.ndarray(shape, dtype, raw.data, start)
+    address = ctypes.addressof(_BYTE.from_buffer(raw))
+    start = -address % ALIGNMENT
+    return np.ndarray(shape, dtype, raw, start), address + start
 
 
 def is_aligned(array: Array) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from ..base.aligned import placed_empty
 from ..base.dtype import canonical, parse
 from ..base.errors import TilewrightError
 from ..base.pictured import Shown
@@ -173,11 +174,12 @@ class Executable(Shown):
             mine = _Slots(first, self.constants, last)
         if mine.now is not now:
             mine.fit(now)
-        mine.slots[: len(addresses)] = list(addresses)
+        if addresses:
+            mine.slots[: len(addresses)] = list(addresses)
         return mine
 
     def _give(self, mine: _Slots) -> None:
-        if len(self._idle) < threads.num_threads():
+        if not self._idle or len(self._idle) < threads.num_threads():
             self._idle.append(mine)
 
     def __call__(self, *arrays: Any, **named: Any) -> Any:
@@ -202,9 +204,21 @@ class Executable(Shown):
     def apply(self, arrays: Sequence[Array]) -> list[Array]:
         """The outputs for inputs, both in order, of a network of fixed sizes. Shapes and dtypes of
         the inputs are not checked."""
-        given = [compact(a) for a in arrays]
-        results = [v.empty() for v in self._fixed.outputs]
-        self._invoke(given, results, self._fixed)
+        function = self._function or self._load()
+        mine, slot = self._taken((), self._fixed), 0
+        slots, given = mine.slots, [compact(a) for a in arrays]
+        for a in given:
+            slots[slot] = address_of(a)
+            slot += 1
+        results = []
+        for v in self._fixed.outputs:
+            made, slots[slot] = placed_empty(v.shape, parse(v.dtype).numpy)
+            results.append(made)
+            slot += 1
+        code = function(mine.address)
+        self._give(mine)
+        if code:
+            self._failed(code)
         return results
 
     def shaped(self, inputs: Mapping[str, Any]) -> Shaped:

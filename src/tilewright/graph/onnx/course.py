@@ -61,15 +61,17 @@ def type_of(value: Any) -> Type:
 class Step:
     """A node that Python computes: where in the list it reads."""
 
-    def __init__(self, p: Pending, slots: Mapping[str, int]) -> None:
+    def __init__(self, p: Pending, slots: Mapping[str, int], varied: set[int]) -> None:
         self.p = p
+        self.same = varied.isdisjoint(slots[name] for name in p.reads)
+        """Whether it reads values of the same types at all times."""
         self.reads = [(name, slots[name]) for name in p.reads]
         self.courses: dict[str, Course] = {}
 
     def results(self, program: Program, cells: Sequence[Any], execute: Execute) -> list[Any]:
         """One for each output of the node."""
         reads = {name: cells[slot] for name, slot in self.reads}
-        found = program.computed(self.p, reads, execute, self.courses)
+        found = program.computed(self.p, reads, execute, self.courses, self.same)
         count = len(self.p.outputs)
         return found if len(found) == count else [*found[:count], *[None] * (count - len(found))]
 
@@ -111,7 +113,7 @@ class Stage:
         varied = {*varied}
         self.steps: list[Step] = []
         for p in ready:
-            self.steps.append(Step(p, self.slots))
+            self.steps.append(Step(p, self.slots, varied))
             for name in p.outputs:
                 self.slots[name] = self.size
                 varied.add(self.size)
@@ -170,10 +172,12 @@ class Course:
         self.values: list[Any] = []
         self.first: Stage | None = None
 
-    def begin(self, values: Mapping[str, Any], execute: Execute) -> Course:
-        """Be for calls within these values."""
+    def begin(self, values: Mapping[str, Any], execute: Execute, same: bool = False) -> Course:
+        """Be for calls within these values. `same`: of the types that they had before."""
         around = [n for n in self.around if n in values]
         self.values = [values[n] for n in around]
+        if same and self.first is not None:
+            return self
         types = [*map(type_of, self.values)]
         known = self.program.stages.setdefault(execute, {})
         key = (self.names, *zip(around, types))

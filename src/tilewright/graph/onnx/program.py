@@ -93,10 +93,11 @@ class Program:
         return Course(self, given).begin({}, execute)([*given.values()], execute)
 
     def computed(
-        self, p: Pending, reads: Env, execute: Execute, courses: dict[str, Course]
+        self, p: Pending, reads: Env, execute: Execute, courses: dict[str, Course], same: bool
     ) -> list[Any]:
-        """The results of one of its nodes, by Python."""
-        return _computed(p, reads, execute, courses)
+        """The results of one of its nodes, by Python; `courses` of its subgraphs are kept there.
+        `same`: the types of what it reads are those of all calls with these."""
+        return _computed(p, reads, execute, courses, same)
 
     def without_ready(self, names: set[str]) -> tuple[list[Pending], Program]:
         """Nodes for Python that have all they need where there are values of these names, in order,
@@ -344,12 +345,14 @@ def _body(p: Pending, types: Sequence[Any]) -> Sequence[Pending]:
     return body
 
 
-def _computed(p: Pending, reads: Env, execute: Execute, courses: dict[str, Course]) -> list[Any]:
-    """The results of a node that Python computes; `courses` of its subgraphs are kept there."""
+def _computed(
+    p: Pending, reads: Env, execute: Execute, courses: dict[str, Course], same: bool = False
+) -> list[Any]:
+    """The results of a node that Python computes."""
     values = [reads[name] if name else None for name in p.inputs]
     try:
         if p.kind in CONTROL:
-            return CONTROL[p.kind](p, values, _Parts(p, reads, execute, courses))
+            return CONTROL[p.kind](p, values, _Parts(p, reads, execute, courses, same))
         if p.kind in HOST:
             outputs = list(p.outputs)
             made = HostNode(p.kind, p.name, values, outputs, p.attributes, p.opset, p.memory)
@@ -366,9 +369,10 @@ class _Parts:
     """Runs the subgraphs of a node, within the values around it."""
 
     def __init__(
-        self, p: Pending, reads: Env, execute: Execute, courses: dict[str, Course]
+        self, p: Pending, reads: Env, execute: Execute, courses: dict[str, Course], same: bool
     ) -> None:
         self.p, self.reads, self.execute, self.courses = p, reads, execute, courses
+        self.same = same
         self.begun: dict[str, Course] = {}
 
     def _course(self, part: str) -> Course:
@@ -376,7 +380,7 @@ class _Parts:
             if part not in self.courses:
                 names = [v.name for v in self.p.graphs[part].input]
                 self.courses[part] = Course(_part(self.p, part), names)
-            self.begun[part] = self.courses[part].begin(self.reads, self.execute)
+            self.begun[part] = self.courses[part].begin(self.reads, self.execute, self.same)
         return self.begun[part]
 
     def __call__(self, part: str, given: Sequence[Any]) -> list[Any]:
