@@ -180,6 +180,10 @@ class DeviceExecutable(Shown):
             mine[...] = result
         return dict(zip(self.output_names, results if given is None else given))
 
+    def apply(self, arrays: Sequence[Array]) -> list[Array]:
+        """The outputs for inputs, both in order."""
+        return [*self.run({v.name: a for v, a in zip(self.inputs, arrays)}).values()]
+
     def prepare(self, inputs: Mapping[str, Any]) -> Callable[[], None]:
         """A call on inputs that are on the device already; returns when the device is done. For
         timing, by one thread at a time."""

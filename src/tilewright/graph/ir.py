@@ -116,16 +116,15 @@ class Rest:
     `inputs`: tensors, whether the graph reads them or not; `objects`: names of inputs that are none
     (text, sequences); `outputs`: names of all outputs; `asked`: inputs whose values decide what is
     compiled, so that with them stored as weights more would be known. `finish` computes the outputs
-    from all inputs, running graphs, the first one among them, as its second argument does.
+    from all inputs, running graphs, the first one among them, by its second argument, which is one
+    object for all calls (onnx/course.py, Execute).
     """
 
     inputs: Sequence[Value]
     objects: Sequence[str]
     outputs: Sequence[str]
     asked: frozenset[str]
-    finish: Callable[
-        [Mapping[str, Any], Callable[[Graph, Mapping[str, Any]], Mapping[str, Any]]], list[Any]
-    ]
+    finish: Callable[[Mapping[str, Any], Any], list[Any]]
 
 
 class Graph(Shown):

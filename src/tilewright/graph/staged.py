@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -13,11 +14,55 @@ import numpy as np
 
 from ..base.errors import ArgumentError, TilewrightError
 from ..base.pictured import Shown
+from ..rt.network import Executable, Lent
 from ..rt.plan import Array, alone_or_tuple, by_name, checked_inputs, described
 from ..target.target import Target
 from .ir import Graph, Rest
 
 _WHOLE = "host and compilation"
+
+
+class _Parts:
+    """The graphs of a network that are compiled, each at the first time that it is asked for."""
+
+    def __init__(
+        self, target: Target, options: Mapping[str, Any], compile: Callable[..., Any]
+    ) -> None:
+        self.target = target
+        self.options = options
+        self.compiler = compile
+        self.made: WeakKeyDictionary[Graph, Any] = WeakKeyDictionary()
+        self.watchers: list[Callable[[Any, Sequence[Array]], None]] = []
+        """They are told what runs, and on which arrays."""
+
+    def compile(self, graph: Graph, progress: Any = None) -> Any:
+        alone = Graph(graph.name, graph.inputs, graph.outputs, graph.nodes)
+        made = self.compiler(alone, self.target, **self.options, progress=progress)
+        self.made[graph] = made
+        return made
+
+    def __call__(self, graph: Graph) -> Callable[[Sequence[Array]], Sequence[Array]]:
+        """What runs a graph on arrays of its inputs' types."""
+        made = self.made[graph] if graph in self.made else self.compile(graph)
+        apply, watchers = made.apply, self.watchers  # calls may be kept as long as this is
+
+        def call(arrays: Sequence[Array]) -> Sequence[Array]:
+            for watcher in watchers:
+                watcher(made, arrays)
+            found: Sequence[Array] = apply(arrays)
+            return found
+
+        return call
+
+    def lender(self, graph: Graph) -> Callable[[], AbstractContextManager[Lent]] | None:
+        """What lends a graph that has been compiled for many calls; None where it is called by
+        itself each time."""
+        made = self.made.get(graph)
+        return made.lend if isinstance(made, Executable) and not self.watchers else None
+
+
+def _named(executable: Any, arrays: Sequence[Array]) -> dict[str, Array]:
+    return {v.name: array for v, array in zip(executable.inputs, arrays)}
 
 
 class StagedExecutable(Shown):
@@ -43,32 +88,20 @@ class StagedExecutable(Shown):
         self.objects = list(self.rest.objects)
         self.output_names = list(self.rest.outputs)
         self.target = target
-        self._options = {"dtype": dtype, "records": records}
-        self._compiler = compile
-        self._made: WeakKeyDictionary[Graph, Any] = WeakKeyDictionary()
+        self._parts = _Parts(target, {"dtype": dtype, "records": records}, compile)
         self._lock = RLock()
         if graph.outputs:
-            self._made[graph] = self._compile(graph, progress)
-
-    def _compile(self, graph: Graph, progress: Any = None) -> Any:
-        alone = Graph(graph.name, graph.inputs, graph.outputs, graph.nodes)
-        return self._compiler(alone, self.target, **self._options, progress=progress)
+            self._parts.compile(graph, progress)
 
     @property
     def distinct(self) -> int:
         """The number of kernels that were compiled."""
-        return sum(e.distinct for e in self._made.values())
+        return sum(e.distinct for e in self._parts.made.values())
 
     @property
     def tuned(self) -> int:
         """How many of those have a schedule from records."""
-        return sum(e.tuned for e in self._made.values())
-
-    def _execute(self, graph: Graph, inputs: Mapping[str, Any]) -> Mapping[str, Array]:
-        if graph not in self._made:
-            self._made[graph] = self._compile(graph)
-        found: Mapping[str, Array] = self._made[graph].run(inputs)
-        return found
+        return sum(e.tuned for e in self._parts.made.values())
 
     def __repr__(self) -> str:
         inputs, kernels = [*self.inputs, *self.objects], f"{self.distinct} kernels so far"
@@ -95,7 +128,7 @@ class StagedExecutable(Shown):
         """
         env = self._checked(inputs)
         with self._lock:
-            results = self.rest.finish(env, self._execute)
+            results = self.rest.finish(env, self._parts)
         mine = {id(x) for x in env.values()}  # an input that is handed through
         results = [copy.copy(x) if id(x) in mine else x for x in results]
         return dict(zip(self.output_names, results))
@@ -120,19 +153,18 @@ class StagedExecutable(Shown):
     def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> list[tuple[str, float]]:
         """Median seconds of each compiled part's kernels, in order, and of what Python does."""
         env = self._checked(inputs)
-        ran: list[tuple[Graph, Mapping[str, Any]]] = []
-
-        def execute(graph: Graph, given: Mapping[str, Any]) -> Mapping[str, Array]:
-            ran.append((graph, given))
-            return self._execute(graph, given)
-
         with self._lock:
-            self.rest.finish(env, execute)
-            rows = [row for g, given in ran for row in self._made[g].profile(given, repeat)]
+            ran: list[tuple[Any, Sequence[Array]]] = []
+            self._parts.watchers.append(lambda made, given: ran.append((made, given)))
+            try:
+                self.rest.finish(env, self._parts)
+            finally:
+                self._parts.watchers.clear()
+            rows = [row for e, given in ran for row in e.profile(_named(e, given), repeat)]
             whole = []
             for _ in range(repeat):
                 start = time.perf_counter()
-                self.rest.finish(env, self._execute)
+                self.rest.finish(env, self._parts)
                 whole.append(time.perf_counter() - start)
         left = float(np.median(whole)) - sum(t for _, t in rows)
         return [*rows, (_WHOLE, max(left, 0.0))]

@@ -96,6 +96,10 @@ class Tensor:
         """A new array of this kind, where vector code writes it."""
         return aligned_empty(self.shape, parse(self.dtype).numpy)
 
+    def rows(self, count: int) -> Array:
+        """A new array of `count` such arrays."""
+        return aligned_empty((count, *self.shape), parse(self.dtype).numpy)
+
 
 def tensors(values: Iterable[Described]) -> list[Tensor]:
     """Plain descriptions of values."""
@@ -116,13 +120,18 @@ def checked_inputs(
             _require_names(name, values, inputs)
         array = given if type(given) is np.ndarray else _converted(np.asarray, name, v.name, given)
         _require_kind(name, "input", v, array)
-        flags = array.flags
-        if not (flags.c_contiguous and flags.aligned):
-            array = np.require(array, requirements=["C", "A"])
-        result.append(array)
+        result.append(compact(array))
     if len(inputs) != len(result):
         _require_names(name, values, inputs)
     return result
+
+
+def compact(array: Array) -> Array:
+    """The array, or a copy whose elements lie in order where compiled code can read them."""
+    flags = array.flags
+    if flags.c_contiguous and flags.aligned:
+        return array
+    return np.require(array, requirements=["C", "A"])
 
 
 def _require_names(name: str, values: Sequence[Described], inputs: Mapping[str, Any]) -> None:

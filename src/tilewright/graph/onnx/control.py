@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ...base.errors import TilewrightError
 from .model import Pending
+from .repeat import Body, Turns
 
-Run = Callable[[str, Sequence[Any]], list[Any]]
-"""Runs the subgraph that an attribute holds on values for its inputs; gives its outputs."""
+
+class Run(Protocol):
+    """Runs the subgraphs that attributes hold."""
+
+    def __call__(self, part: str, given: Sequence[Any]) -> list[Any]:
+        """The outputs of one, on values for its inputs."""
+
+    def body(self, part: str, given: Sequence[Any]) -> Body | None:
+        """How it runs on values of these types, where that is one graph and nothing else."""
+
+
 Control = Callable[[Pending, Sequence[Any], Run], list[Any]]
 
 
@@ -25,14 +35,19 @@ def loop(p: Pending, inputs: Sequence[Any], run: Run) -> list[Any]:
     most = None if count is None else int(np.asarray(count).reshape(()))
     going = np.asarray(True) if going is None else going
     parts: list[list[Any]] = [[] for _ in p.graphs["body"].output[1 + len(carried) :]]
+    declared = p.graphs["body"].output[1 + len(carried) :]
     number = 0
+    if (most is None or most > 0) and _truth(p, going):
+        body = run.body("body", [np.asarray(0, np.int64), going, *carried])
+        turns = Turns(most, list(carried), condition=np.asarray(going))
+        if body is not None and turns.run(body):
+            return [*turns.carried, *(_joined(blocks) for blocks in turns.put_out)]
     while (most is None or number < most) and _truth(p, going):
         going, *results = run("body", [np.asarray(number, np.int64), going, *carried])
         carried = results[: len(carried)]
         for part, value in zip(parts, results[len(carried) :]):
             part.append(value)
         number += 1
-    declared = p.graphs["body"].output[1 + len(carried) :]
     return [*carried, *(_stacked(p, part, item, 0) for part, item in zip(parts, declared))]
 
 
@@ -84,19 +99,32 @@ def _scan(p: Pending, inputs: Sequence[Any], run: Run, attrs: Any, length: int |
         np.moveaxis(np.asarray(x), a, 0)[:steps][:: -1 if way else 1]
         for x, a, way in zip(scanned, axes, ways)
     ]
+    out_axes = attrs.get("scan_output_axes") or [0] * outputs
+    out_ways = attrs.get("scan_output_directions") or [0] * outputs
+    if steps:
+        body_of = run.body("body", [*states, *(np.asarray(row[0]) for row in rows)])
+        turns = Turns(steps, list(states), rows)
+        if body_of is not None and turns.run(body_of):
+            found = [
+                np.ascontiguousarray(np.moveaxis(x[::-1] if way else x, 0, axis))
+                for x, axis, way in zip(map(_joined, turns.put_out), out_axes, out_ways)
+            ]
+            return [*turns.carried, *found]
     parts: list[list[Any]] = [[] for _ in range(outputs)]
     for k in range(steps):
         results = run("body", [*states, *(np.asarray(row[k], order="C") for row in rows)])
         states = results[: len(states)]
         for part, value in zip(parts, results[len(states) :]):
             part.append(value)
-    out_axes = attrs.get("scan_output_axes") or [0] * outputs
-    out_ways = attrs.get("scan_output_directions") or [0] * outputs
     stacked = [
         _stacked(p, part[::-1] if way else part, item, axis)
         for part, item, axis, way in zip(parts, body.output[len(states) :], out_axes, out_ways)
     ]
     return [*states, *stacked]
+
+
+def _joined(blocks: Sequence[Any]) -> Any:
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
 def _stacked(p: Pending, parts: Sequence[Any], declared: Any, axis: int) -> Any:
@@ -118,6 +146,8 @@ def _stacked(p: Pending, parts: Sequence[Any], declared: Any, axis: int) -> Any:
 
 
 def _truth(p: Pending, value: Any) -> bool:
+    if type(value) is np.ndarray and value.size == 1:
+        return bool(value.item())
     if np.size(value) != 1:
         raise TilewrightError(
             f"{p.kind} node {p.name!r}: a condition is one truth value, got shape "

@@ -115,9 +115,13 @@ class Pending:
         self.kind = kind_of(node)
         self.name = node.name or (node.output[0] if node.output else node.op_type)
         self.graphs = subgraphs(model.onnx, node)
+        self.inputs = tuple(node.input)
+        self.outputs = tuple(node.output)
         self.reads = tuple(dict.fromkeys(_reads(model.onnx, node)))
         self.parts: dict[Any, Any] = {}
         """The programs of its subgraphs, once they are made."""
+        self.memory: dict[str, Any] = {}
+        """What its host operator made of the attributes."""
 
     def left_to_host(self, asked: Iterable[str] = ()) -> Pending:
         """The same node, which Python computes."""

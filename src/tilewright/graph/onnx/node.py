@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...base.errors import TilewrightError
 from ..sizes import Size
+
+Kept = TypeVar("Kept")
 
 
 class Asked:
@@ -67,7 +69,7 @@ class Asked:
 @dataclass(frozen=True)
 class HostNode(Asked):
     """One with the values of its inputs; `outputs` has a name, or "", for each result that is
-    wanted."""
+    wanted. `memory` is the same at all calls of a node."""
 
     kind: str
     name: str
@@ -75,6 +77,14 @@ class HostNode(Asked):
     outputs: Sequence[str]
     attrs: Mapping[str, Any]
     opset: int
+    memory: dict[str, Any] = field(default_factory=dict)
+
+    def kept(self, name: str, make: Callable[[HostNode], Kept]) -> Kept:
+        """What depends on the attributes alone, made at the first call of the node."""
+        if name not in self.memory:
+            self.memory[name] = make(self)
+        found: Kept = self.memory[name]
+        return found
 
     def input(self, index: int, default: Any = None) -> Any:
         """An input, `default` where it is left out."""

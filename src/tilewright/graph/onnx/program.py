@@ -14,7 +14,7 @@ neither imports nor compiles. Bodies of loops and branches are programs too.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,19 +26,15 @@ from .bodies import body_of
 from .control import CONTROL
 from .convert import Builder, NotKnownError, OnHostError, OnnxNode
 from .converters import CONVERTERS
+from .course import KEPT, Call, Course, Execute, Stages, Type, type_of
 from .faults import Faults
-from .file import carried
 from .host import HOST, RANDOM, HostNode
 from .model import Model, Pending, pending_nodes
 from .rename import with_own_names
+from .repeat import Body
 
 Env = dict[str, Any]
 """Values by their names in the model: arrays, lists (sequences), None (an empty optional)."""
-Execute = Callable[[Graph, Mapping[str, Any]], Mapping[str, Any]]
-"""Runs a graph on inputs by name; outputs by name."""
-
-_KEPT = 64
-"""Graphs kept of one program, each for other shapes."""
 _SMALL = 4096
 """Elements: a node that asks for values and reads no more than so many is computed at once."""
 
@@ -57,8 +53,8 @@ class Segment:
     def run(self, env: Env, execute: Execute) -> Program:
         """Compute it, and what is left then."""
         if self.graph.outputs:
-            reads = {v.name: env[v.name] for v in self.graph.inputs}
-            env.update(execute(self.graph, reads))
+            results = execute(self.graph)([env[v.name] for v in self.graph.inputs])
+            env.update(zip((v.name for v in self.graph.outputs), results))
         env.update({name: env[other] for name, other in self.same.items()})
         return self.rest
 
@@ -85,36 +81,28 @@ class Program:
         self.pending = list(pending)
         self.wanted = list(wanted)
         self.reads = dict.fromkeys(n for p in self.pending for n in p.reads)
-        needed = {*self.reads, *self.wanted}
-        self.known = {n: v for n, v in known.items() if n in needed}
-        self.held = {n: v for n, v in held.items() if n in needed}
+        self.needed = dict.fromkeys([*self.reads, *self.wanted])
+        self.known = {n: v for n, v in known.items() if n in self.needed}
+        self.held = {n: v for n, v in held.items() if n in self.needed}
+        self.stages = Stages()
         self._segments: OrderedDict[Any, Segment] = OrderedDict()
         self._after: dict[frozenset[str], tuple[list[Pending], Program]] = {}
 
     def finish(self, given: Mapping[str, Any], execute: Execute) -> list[Any]:
         """Compute the wanted values from those given."""
-        env: Env = dict(given)
-        program = self
-        while True:
-            env.update(program.held)
-            ready, rest = program._without_ready(env)
-            for p in ready:
-                env.update(zip(p.node.output, _computed(p, program._values(p, env), execute)))
-            program = rest
-            if not program.pending:
-                return [program._value(name, env) for name in program.wanted]
-            program = program._segment_for(env).run(env, execute)
+        return Course(self, given).begin({}, execute)([*given.values()], execute)
 
-    def _values(self, p: Pending, env: Env) -> Env:
-        """What a node reads, by name."""
-        return {name: self._value(name, env) for name in p.reads}
+    def computed(
+        self, p: Pending, reads: Env, execute: Execute, courses: dict[str, Course], same: bool
+    ) -> list[Any]:
+        """The results of one of its nodes, by Python; `courses` of its subgraphs are kept there.
+        `same`: the types of what it reads are those of all calls with these."""
+        return _computed(p, reads, execute, courses, same)
 
-    def _value(self, name: str, env: Env) -> Any:
-        return env[name] if name in env else self.known[name].data
-
-    def _without_ready(self, env: Env) -> tuple[list[Pending], Program]:
-        """Nodes for Python that have all they need, in order, and the program without them."""
-        have = frozenset(n for n in self.reads if n in env)
+    def without_ready(self, names: set[str]) -> tuple[list[Pending], Program]:
+        """Nodes for Python that have all they need where there are values of these names, in order,
+        and the program without them."""
+        have = frozenset(n for n in self.reads if n in names)
         if have not in self._after:
             there = {*have, *self.known}
             ready, left = [], []
@@ -130,9 +118,8 @@ class Program:
             self._after[have] = ready, rest
         return self._after[have]
 
-    def _segment_for(self, env: Env) -> Segment:
-        """The graph for the shapes of what is there; made where there is none."""
-        types = {name: _type(env[name]) for name in self.reads if name in env}
+    def segment_for(self, types: Mapping[str, Type]) -> Segment:
+        """The graph for values of these types; made where there is none."""
         key = tuple(types.items())
         if key not in self._segments:
             tensors = {n: Value(n, t[1], t[0]) for n, t in types.items() if t is not None}
@@ -142,7 +129,7 @@ class Program:
                 names = ", ".join(f"{p.kind} {p.name!r}" for p in self.pending[:5])
                 raise InternalError(f"{self.name}: nothing can be computed of {names}")
             self._segments[key] = made
-            if len(self._segments) > _KEPT:
+            if len(self._segments) > KEPT:
                 self._segments.popitem(last=False)
         self._segments.move_to_end(key)
         return self._segments[key]
@@ -183,16 +170,14 @@ def _states(program: Program) -> list[tuple[int, bool]]:
     return [(id(p.node), p.on_host) for p in program.pending]
 
 
-def _nothing(graph: Graph, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    raise InternalError(f"{graph.name}: what is computed ahead compiles nothing")
+class _Nothing:
+    """Runs no graph."""
 
+    def __call__(self, graph: Graph) -> Call:
+        raise InternalError(f"{graph.name}: what is computed ahead compiles nothing")
 
-def _type(value: Any) -> tuple[str, tuple[int, ...]] | None:
-    """Element type and shape of a tensor that compiled code can read, else None."""
-    if not isinstance(value, np.ndarray):
+    def lender(self, graph: Graph) -> None:
         return None
-    dtype = carried(value.dtype)
-    return None if dtype is None else (dtype, value.shape)
 
 
 class Importer:
@@ -251,10 +236,10 @@ class Importer:
         values = {n: self.known[n].data for n in p.reads if n in self.known} | self.held
         if any(values[n] is None for n in p.reads):
             return False
-        results = _computed(p, values, _nothing)
+        results = _computed(p, values, _Nothing(), {})
         for name, value in zip(p.node.output, results):
             self.model.budget.spend(getattr(value, "nbytes", 0), f"{p.kind} node {p.name!r}")
-            if _type(value) is None:
+            if type_of(value) is None:
                 self.held[name] = value
                 self.objects.add(name)
             else:
@@ -314,7 +299,7 @@ class Importer:
             if v is None:
                 found.append(None)
                 continue
-            number = make.np_dtype_to_tensor_dtype(_numpy_type(v))
+            number = make.np_dtype_to_tensor_dtype(_numpytype_of(v))
             shape = [d if isinstance(d, int) else str(d) for d in v.shape]
             found.append(make.make_tensor_type_proto(number, shape))
         return found
@@ -346,7 +331,7 @@ class Importer:
                 self.known[name] = value
 
 
-def _numpy_type(v: Value) -> np.dtype[Any]:
+def _numpytype_of(v: Value) -> np.dtype[Any]:
     from ...base.dtype import parse
 
     return np.dtype(parse(v.dtype).numpy)
@@ -360,19 +345,17 @@ def _body(p: Pending, types: Sequence[Any]) -> Sequence[Pending]:
     return body
 
 
-def _computed(p: Pending, reads: Env, execute: Execute) -> list[Any]:
+def _computed(
+    p: Pending, reads: Env, execute: Execute, courses: dict[str, Course], same: bool = False
+) -> list[Any]:
     """The results of a node that Python computes."""
-    values = [reads[name] if name else None for name in p.node.input]
+    values = [reads[name] if name else None for name in p.inputs]
     try:
         if p.kind in CONTROL:
-
-            def run(part: str, given: Sequence[Any]) -> list[Any]:
-                names = (v.name for v in p.graphs[part].input)
-                return _part(p, part).finish({**reads, **dict(zip(names, given))}, execute)
-
-            return CONTROL[p.kind](p, values, run)
+            return CONTROL[p.kind](p, values, _Parts(p, reads, execute, courses, same))
         if p.kind in HOST:
-            made = HostNode(p.kind, p.name, values, list(p.node.output), p.attributes, p.opset)
+            outputs = list(p.outputs)
+            made = HostNode(p.kind, p.name, values, outputs, p.attributes, p.opset, p.memory)
             return HOST[p.kind](made)
     except TilewrightError:
         raise
@@ -380,6 +363,31 @@ def _computed(p: Pending, reads: Env, execute: Execute) -> list[Any]:
         what = f"{type(error).__name__}: {error}"
         raise TilewrightError(f"{p.kind} node {p.name!r}: {what}") from error
     return _alone(p, reads, execute)
+
+
+class _Parts:
+    """Runs the subgraphs of a node, within the values around it."""
+
+    def __init__(
+        self, p: Pending, reads: Env, execute: Execute, courses: dict[str, Course], same: bool
+    ) -> None:
+        self.p, self.reads, self.execute, self.courses = p, reads, execute, courses
+        self.same = same
+        self.begun: dict[str, Course] = {}
+
+    def _course(self, part: str) -> Course:
+        if part not in self.begun:
+            if part not in self.courses:
+                names = [v.name for v in self.p.graphs[part].input]
+                self.courses[part] = Course(_part(self.p, part), names)
+            self.begun[part] = self.courses[part].begin(self.reads, self.execute, self.same)
+        return self.begun[part]
+
+    def __call__(self, part: str, given: Sequence[Any]) -> list[Any]:
+        return self._course(part)(given, self.execute)
+
+    def body(self, part: str, given: Sequence[Any]) -> Body | None:
+        return self._course(part).body(given, self.execute)
 
 
 def _part(p: Pending, name: str) -> Program:
@@ -395,17 +403,17 @@ def _part(p: Pending, name: str) -> Program:
 
 def _alone(p: Pending, reads: Env, execute: Execute) -> list[Any]:
     """A node by itself, compiled for the values that it asks for."""
-    tensors = {n: v for n, v in reads.items() if _type(v) is not None}
+    tensors = {n: v for n, v in reads.items() if type_of(v) is not None}
     small = len(tensors) == len(reads) and sum(v.size for v in tensors.values()) <= _SMALL
     known = tensors if small else {n: tensors[n] for n in sorted(p.asked) if n in tensors}
-    key: Any = ("alone", *((n, _type(v), v.tobytes()) for n, v in known.items()))
+    key: Any = ("alone", *((n, type_of(v), v.tobytes()) for n, v in known.items()))
     if key not in p.parts:
         constants = {n: constant(n, v) for n, v in known.items()}
         types = [_type_proto(p.model.onnx, reads[n]) if n else None for n in p.node.input]
         native = p.kind in CONVERTERS and len(tensors) == len(reads)
         nodes = [Pending(p.model, p.node, p.opsets, False, p.asked)] if native else _body(p, types)
         wanted = [n for n in p.node.output if n]
-        while len(p.parts) >= _KEPT:
+        while len(p.parts) >= KEPT:
             del p.parts[next(iter(p.parts))]
         p.parts[key] = Program(p.model, p.name, nodes, constants, {}, wanted)
     given = {n: v for n, v in reads.items() if n not in known}
