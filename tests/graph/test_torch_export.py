@@ -124,3 +124,12 @@ def test_rows_are_multiplied_by_groups(caplog: Any) -> None:
     wanted = torch.einsum("ik,ikj->ij", x.bfloat16().double(), weight)
     np.testing.assert_allclose(found.numpy(), wanted.numpy(), 1e-2, 1e-2)
     assert not [r for r in caplog.records if r.name == "tilewright.torch"], caplog.text
+
+
+def test_transposed_convolutions_take_images_of_any_form() -> None:
+    module = torch.nn.ConvTranspose2d(3, 4, 4, 2, 1).eval()
+    shapes = ({2: Dim("h", min=4, max=400), 3: Dim("w", min=4, max=400)},)
+    net = compile_graph(from_torch(module, (_x(1, 3, 16, 12),), dynamic_shapes=shapes))
+    for rows, columns in ((9, 13), (13, 9), (5, 5)):
+        x = _x(1, 3, rows, columns)
+        np.testing.assert_allclose(net(x.numpy()), module(x).detach().numpy(), 1e-4, 1e-5)
