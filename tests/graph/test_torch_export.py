@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -124,3 +125,55 @@ def test_rows_are_multiplied_by_groups(caplog: Any) -> None:
     wanted = torch.einsum("ik,ikj->ij", x.bfloat16().double(), weight)
     np.testing.assert_allclose(found.numpy(), wanted.numpy(), 1e-2, 1e-2)
     assert not [r for r in caplog.records if r.name == "tilewright.torch"], caplog.text
+
+
+def test_transposed_convolutions_take_images_of_any_form() -> None:
+    module = torch.nn.ConvTranspose2d(3, 4, 4, 2, 1).eval()
+    shapes = ({2: Dim("h", min=4, max=400), 3: Dim("w", min=4, max=400)},)
+    net = compile_graph(from_torch(module, (_x(1, 3, 16, 12),), dynamic_shapes=shapes))
+    for rows, columns in ((9, 13), (13, 9), (5, 5)):
+        x = _x(1, 3, rows, columns)
+        np.testing.assert_allclose(net(x.numpy()), module(x).detach().numpy(), 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("times, more", [(2, 0), (2, 1), (3, 5)])
+def test_extents_that_are_multiples_of_a_dimension(times: int, more: int) -> None:
+    module = torch.nn.Conv1d(4, 6, 5, 2, 2).eval()
+    part = Dim("n", min=4, max=2000)
+    extent = times * part + more if more else times * part
+    net = compile_graph(
+        from_torch(module, (_x(2, 4, times * 30 + more),), dynamic_shapes=({2: extent},))
+    )
+    assert isinstance(net, Executable)
+    for n in (5, 100, 500):
+        x = _x(2, 4, times * n + more)
+        np.testing.assert_allclose(net(x.numpy()), module(x).detach().numpy(), 1e-4, 1e-5)
+    for wrong in (times * 40 + more + 1, times * 2001 + more, times * 3 + more):
+        with pytest.raises(ArgumentError, match="input_2"):
+            net(np.zeros((2, 4, wrong), np.float32))
+
+
+class Branches(Module):
+    def forward(self, x: Any) -> Any:
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x * 2, (x,))
+
+
+class Loops(Module):
+    def forward(self, x: Any) -> Any:
+        from torch._higher_order_ops.while_loop import while_loop
+
+        start = torch.tensor(0)
+        return while_loop(lambda i, x: i < 5, lambda i, x: (i + 1, x * 1.5), (start, x))
+
+
+@pytest.mark.parametrize("module, name", [(Branches(), "cond"), (Loops(), "while_loop")])
+def test_operators_of_control_are_refused_by_name(module: Any, name: str) -> None:
+    with pytest.raises(ImportModelError, match=rf"(?s)  {name}: .*torch\.compile\(module"):
+        from_torch(module, (_x(5),))
+
+
+def test_threads_read_modules_at_once() -> None:
+    modules = [torch.nn.Linear(4, n).eval() for n in range(3, 9)]
+    with ThreadPoolExecutor(4) as pool:
+        graphs = list(pool.map(lambda m: from_torch(m, (_x(2, 4),)), modules))
+    assert [g.outputs[0].shape for g in graphs] == [(2, n) for n in range(3, 9)]

@@ -175,7 +175,7 @@ def _transposed_pads(
         halves = [t // 2 for t in total]
         upper = auto == "SAME_UPPER"
         before = halves if upper else [t - h for t, h in zip(total, halves)]
-    if min(shape) < 0 or len(shape) != rank:
+    if any(n < 0 for n in shape) or len(shape) != rank:
         raise node.error(f"the output's extents would be {shape}")
     return before, shape
 

@@ -64,7 +64,7 @@ def _key_mask(c: Compose, how: Scores, mask: Value, batch: int, queries: int, ke
         counts = c.reshape(mask, (batch, 1, 1, keys))
     elif len(shape) == 3 and shape == (batch, queries, keys):
         counts = c.reshape(mask, (batch, 1, queries, keys))
-    elif len(shape) == 4 and shape[:2] == (batch, 1) and min(shape[2:]) >= keys:
+    elif len(shape) == 4 and shape[:2] == (batch, 1) and all(n >= keys for n in shape[2:]):
         counts = c.part(c.part(mask, 3, 0, keys), 2, keys - queries, keys)
     else:
         text = c.node.error(f"a mask {mask!r} for {queries} queries and {keys} keys")

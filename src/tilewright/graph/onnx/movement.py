@@ -23,7 +23,7 @@ def split(b: Builder, node: OnnxNode) -> list[Value | None]:
         if parts < 1 or (b.opset < 18 and extent % parts):
             raise node.error(f"{extent} elements do not divide into {parts} equal parts")
         sizes = [max(min(each, extent - k * each), 0) for k in range(parts)]
-    if sum(sizes) != extent or min(sizes, default=0) < 0 or len(sizes) < count:
+    if sum(sizes) != extent or any(n < 0 for n in sizes) or len(sizes) < count:
         raise node.error(
             f"parts {sizes} for {count} outputs do not make up the {extent} elements of axis {axis}"
         )

@@ -21,7 +21,7 @@ _NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
 @dataclass(frozen=True)
-class _Axis:
+class Axis:
     """How one dimension is resized; `part` of it is what the region of interest takes."""
 
     axis: int
@@ -32,7 +32,7 @@ class _Axis:
 
 
 @dataclass(frozen=True)
-class _Mode:
+class Mode:
     mode: str
     coordinates: str
     nearest: str
@@ -41,7 +41,7 @@ class _Mode:
     antialias: bool
 
 
-def _sources(r: _Axis, how: _Mode) -> Array:
+def _sources(r: Axis, how: Mode) -> Array:
     """Where each element of the result lies in the data."""
     at = np.arange(r.out, dtype=np.float64)
     width = r.scale * r.size
@@ -70,7 +70,7 @@ def _cubic(x: Array, a: float) -> Array:
     return np.where(x <= 1, inner, np.where(x < 2, outer, 0.0))
 
 
-def _taps(r: _Axis, how: _Mode) -> tuple[Array, Array]:
+def taps(r: Axis, how: Mode) -> tuple[Array, Array]:
     """Of each element of the result the neighbours in the data and their weights."""
     source = _sources(r, how)
     low = np.floor(source)
@@ -94,7 +94,7 @@ def _taps(r: _Axis, how: _Mode) -> tuple[Array, Array]:
     return index[:, used], weights[:, used]
 
 
-def _nearest(r: _Axis, how: _Mode) -> Array:
+def _nearest(r: Axis, how: Mode) -> Array:
     source = _sources(r, how)
     if how.nearest == "floor":
         place = np.floor(source)
@@ -107,7 +107,7 @@ def _nearest(r: _Axis, how: _Mode) -> Array:
     return np.clip(place, 0, r.size - 1).astype(np.int64)
 
 
-def _plan(b: Builder, node: OnnxNode, x: Value, scales: Any, sizes: Any) -> list[_Axis]:
+def _plan(b: Builder, node: OnnxNode, x: Value, scales: Any, sizes: Any) -> list[Axis]:
     """The dimensions that change."""
     rank = len(x.shape)
     given = node.numbers("axes")
@@ -145,11 +145,27 @@ def _plan(b: Builder, node: OnnxNode, x: Value, scales: Any, sizes: Any) -> list
         if n == 0 and o > 0:
             raise node.error(f"{x!r} has no elements to make {o} of")
         if o != n or abs(s - 1) > 1e-9 or (start, end) != (0.0, 1.0):
-            plan.append(_Axis(a, n, s, o, (start, end)))
+            plan.append(Axis(a, n, s, o, (start, end)))
     return plan
 
 
-def _resized(c: Compose, x: Value, plan: Sequence[_Axis], how: _Mode, outside: float) -> Value:
+def widened(c: Compose, x: Value) -> tuple[Value, str]:
+    """Data as sums are taken of it, and the type of weights."""
+    if "float" in x.dtype:
+        x = c.wide(x)
+        return x, x.dtype
+    return x, "float32" if "8" in x.dtype else "float64"
+
+
+def rounded(c: Compose, out: Value, dtype: str) -> Value:
+    """Sums as elements of a type."""
+    if "int" in dtype and out.dtype != dtype:
+        info = parse(dtype)
+        out = c("clip", c("round", out), min=info.min_value, max=info.max_value)
+    return c.cast(out, dtype)
+
+
+def _resized(c: Compose, x: Value, plan: Sequence[Axis], how: Mode, outside: float) -> Value:
     """Dimension by dimension, those that shrink first; sums in float32 or wider, rounded once."""
     plan = sorted(plan, key=lambda r: r.scale)
     if any(r.out == 0 for r in plan):
@@ -157,14 +173,13 @@ def _resized(c: Compose, x: Value, plan: Sequence[_Axis], how: _Mode, outside: f
         for r in plan:
             shape[r.axis] = r.out
         return c.full(shape, 0, x.dtype)
-    wide = x.dtype if "float" in x.dtype else "float32" if "8" in x.dtype else "float64"
-    out = c.wide(x) if "float" in x.dtype else x
+    out, wide = widened(c, x)
     for r in plan:
         if how.mode == "nearest":
             out = c("take", out, c.constant(_nearest(r, how)), axis=r.axis)
         else:
-            index, weights = _taps(r, how)
-            table = c.constant(weights, out.dtype if "float" in out.dtype else wide)
+            index, weights = taps(r, how)
+            table = c.constant(weights, wide)
             out = c("resample", out, c.constant(index.astype(np.int32)), table, axis=r.axis)
     if how.coordinates == "tf_crop_and_resize":
         for r in plan:
@@ -175,10 +190,7 @@ def _resized(c: Compose, x: Value, plan: Sequence[_Axis], how: _Mode, outside: f
                 shape[r.axis] = r.out
                 mask = c.constant(missed.reshape(shape))
                 out = c("where", mask, c.number(outside, out.dtype), out)
-    if "int" in x.dtype and out.dtype != x.dtype:
-        info = parse(x.dtype)
-        out = c("clip", c("round", out), min=info.min_value, max=info.max_value)
-    return c.cast(out, x.dtype)
+    return rounded(c, out, x.dtype)
 
 
 def resize(b: Builder, node: OnnxNode) -> Value:
@@ -187,7 +199,7 @@ def resize(b: Builder, node: OnnxNode) -> Value:
     mode = node.get("mode", "nearest")
     if b.opset < 11:
         return _upsampled(c, node, x, node.array(1))
-    how = _Mode(
+    how = Mode(
         mode,
         node.get("coordinate_transformation_mode", "half_pixel"),
         node.get("nearest_mode", "round_prefer_floor"),
@@ -210,7 +222,7 @@ def _upsampled(c: Compose, node: OnnxNode, x: Value, scales: Any) -> Value:
     mode = {"bilinear": "linear"}.get(node.get("mode", "nearest"), node.get("mode", "nearest"))
     if mode not in ("nearest", "linear"):
         raise node.error(f"mode {mode!r} is unknown")
-    how = _Mode(mode, "asymmetric", "floor", -0.75, False, False)
+    how = Mode(mode, "asymmetric", "floor", -0.75, False, False)
     return _resized(c, x, _plan(c.b, node, x, scales, None), how, 0.0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from threading import RLock
 from typing import Any
 
 from ...base.errors import ImportModelError, TilewrightError
@@ -11,6 +12,9 @@ from ..ir import Graph, Value, constant
 from ..limits import Budget
 from .extents import Extents
 from .importer import Importer, array_of, decompositions, graph_of, is_ordered_check, type_name
+
+_TRACING = RLock()
+"""PyTorch traces and decomposes one program at a time."""
 
 _TOKEN = "token"
 """What torch.export hands from one call with effects to the next, to keep their order."""
@@ -46,7 +50,8 @@ def from_torch(
     elif isinstance(module, torch.nn.Module):
         how: dict[str, Any] = {"strict": False, "dynamic_shapes": dynamic_shapes}
         try:
-            program = export(module, tuple(args), dict(kwargs or {}), **how)
+            with _TRACING:
+                program = export(module, tuple(args), dict(kwargs or {}), **how)
         except Exception as error:  # whatever tracing a user's code runs into
             raise ImportModelError(
                 f"torch.export cannot read {type(module).__name__}: {_hint(error, args)}{error}"
@@ -77,7 +82,7 @@ def _hint(error: Exception, args: Sequence[Any]) -> str:
 
 
 def _decomposed(program: Any) -> Any:
-    with warnings.catch_warnings():
+    with _TRACING, warnings.catch_warnings():
         # PyTorch 2.13 copies what it has itself deprecated: nothing that a user could mend
         warnings.filterwarnings("ignore", r".*LeafSpec", FutureWarning)
         return program.run_decompositions(decompositions())
@@ -117,7 +122,9 @@ def _graph(name: str, program: Any) -> Graph:
     outputs: list[Value] = []
     with extents.symbols.asking():
         for node in nodes:
-            if node.op == "call_function":
+            if node.op == "get_attr":  # a graph, which an operator of control takes
+                importer.known[node] = node.target
+            elif node.op == "call_function":
                 _convert(importer, node, failed)
             elif node.op == "output" and not failed:
                 found = importer.reads(list(node.args[0]))

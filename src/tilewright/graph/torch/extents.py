@@ -31,17 +31,22 @@ class Extents:
         self.places: dict[str, tuple[int, int | None]] = {}
         self.names: dict[str, str] = {}
         self.traced: dict[str, int] = {}
-        for k, node in enumerate(inputs):
-            meta = node.meta.get("val")
-            for axis, extent in enumerate(getattr(meta, "shape", ())):
-                self._place(extent, (k, axis))
-            self._place(meta, (k, None))
+        self.parts: dict[str, tuple[int, int]] = {}
+        metas = [node.meta.get("val") for node in inputs]
+        for place in (self._place, self._place_part):
+            for k, meta in enumerate(metas):
+                for axis, extent in enumerate(getattr(meta, "shape", ())):
+                    place(extent, (k, axis))
+                place(meta, (k, None))
         if args is None:
             for name, (k, at) in self.places.items():
                 self.names[name] = inputs[k].name if at is None else f"{inputs[k].name}_{at}"
         likely = self.traced if args is None else self.bound(args)
         for name, size in likely.items():
-            self.symbols.size(self.names.get(name, name), size)
+            extent = self.symbols.size(self.names.get(name, name), size)
+            times, more = self.parts.get(name, (1, 0))
+            if times > 1:
+                self.symbols.conditions[((extent - more) % times).dim, "==", True] = None
 
     def _place(self, extent: Any, place: tuple[int, int | None]) -> None:
         """Note where the value of a symbol is found: a number is found fastest."""
@@ -52,6 +57,23 @@ class Extents:
             self.places[str(expr)] = place
             if isinstance(extent.node.hint, int):
                 self.traced[str(expr)] = extent.node.hint
+
+    def _place_part(self, extent: Any, place: tuple[int, int | None]) -> None:
+        """Note where a symbol that nowhere stands alone is found: an extent that is so many times
+        it, and more. What stands for the symbol is the extent then (`parts`: times and more)."""
+        expr = getattr(getattr(extent, "node", None), "expr", None)
+        symbols = list(getattr(expr, "free_symbols", ()))
+        if expr is None or len(symbols) != 1 or str(symbols[0]) in self.places:
+            return
+        times, more = expr.coeff(symbols[0], 1), expr.coeff(symbols[0], 0)
+        whole = times.is_Integer and more.is_Integer and times > 0
+        if not whole or expr != times * symbols[0] + more:
+            return
+        name = str(symbols[0])
+        self.places[name] = place
+        self.parts[name] = int(times), int(more)
+        if isinstance(extent.node.hint, int):
+            self.traced[name] = extent.node.hint
 
     def keep_to(self, ranges: Mapping[Any, Any]) -> None:
         """Let sizes be only what PyTorch says that they are: `ranges` by its symbols."""
@@ -77,16 +99,26 @@ class Extents:
         expr = getattr(getattr(extent, "node", None), "expr", None)
         return int(extent) if expr is None else self._of_expr(expr)
 
+    def _multiple(self, symbol: Any, count: int) -> Any:
+        """So many times a symbol."""
+        name = self.names.get(str(symbol), str(symbol))
+        if name not in self.symbols.likely:
+            raise ImportModelError(f"nothing says before it runs what {symbol} is: data does")
+        times, more = self.parts.get(str(symbol), (1, 0))
+        extent = Size(self.symbols, {(name,): 1}) - more
+        return extent * (count // times) if count % times == 0 else extent // times * count
+
     def _of_expr(self, expr: Any) -> Any:
         if expr.is_Integer:
             return int(expr)
         if expr.is_Symbol:
-            name = self.names.get(str(expr), str(expr))
-            if name not in self.symbols.likely:
-                raise ImportModelError(f"nothing says before it runs what {expr} is: data does")
-            return Size(self.symbols, {(name,): 1})
-        args = [self._of_expr(a) for a in expr.args]
+            return self._multiple(expr, 1)
         kind = expr.func.__name__
+        if kind == "Mul" and len(expr.args) == 2:
+            number, symbol = expr.args  # in this order
+            if number.is_Integer and symbol.is_Symbol:
+                return self._multiple(symbol, int(number))
+        args = [self._of_expr(a) for a in expr.args]
         if kind == "Add":
             return sum(args[1:], args[0])
         if kind == "Mul":

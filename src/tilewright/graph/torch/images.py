@@ -1,8 +1,7 @@
-"""Images: resizing, sampling, shuffles of pixels, windows as columns and back."""
+"""Images: sampling, shuffles of pixels, windows as columns and back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -11,73 +10,6 @@ import numpy as np
 from ..ir import Value
 from .convert import Call, Converter, each
 from .views import counting
-
-
-def _factors(sizes: Sequence[int], x: Value, scales: Sequence[float | None]) -> list[float]:
-    given = [*scales, *[None] * len(sizes)]
-    return [s or n / d for s, n, d in zip(given, sizes, x.shape[2:])]
-
-
-def _resized(c: Call, x: Value, size: Sequence[int], scales: Any, how: dict[str, Any]) -> Value:
-    """`size` decides the extents; a scale, where given, where elements come from."""
-    factors = _factors(size, x, scales)
-    exact = all(int(d * f) == n for d, f, n in zip(x.shape[2:], factors, size))
-    if exact:
-        given = [x, None, c.constant([1.0, 1.0, *factors], "float64"), None]
-    else:
-        given = [x, None, None, c.integers([*x.shape[:2], *size])]
-    out: Value = c.onnx("Resize", given, **how)
-    return out
-
-
-def _nearest(exact: bool) -> Converter:
-    how = {"mode": "nearest", "nearest_mode": "floor"}
-    how["coordinate_transformation_mode"] = "half_pixel" if exact else "asymmetric"
-    if exact:
-        how["nearest_mode"] = "round_prefer_ceil"
-
-    def convert(c: Call, x: Value, size: Sequence[int], *scales: Any) -> Value:
-        return _resized(c, x, size, scales, how)
-
-    return convert
-
-
-def _linear(mode: str, antialias: bool = False) -> Converter:
-    def convert(c: Call, x: Value, size: Sequence[int], corners: bool, *scales: Any) -> Value:
-        how: dict[str, Any] = {"mode": mode, "antialias": int(antialias)}
-        how["coordinate_transformation_mode"] = "align_corners" if corners else "half_pixel"
-        if antialias:
-            how["cubic_coeff_a"] = -0.5
-            how["exclude_outside"] = 1
-        return _resized(c, x, size, scales, how)
-
-    return convert
-
-
-def _by_factors(convert: Converter, corners: bool) -> Converter:
-    """The overloads that take the extents or factors: (x, size, align_corners, factors)."""
-
-    def whole(c: Call, x: Value, size: Any, *rest: Any) -> Value:
-        factors = rest[-1]
-        if size is None:
-            size = [int(d * f) for d, f in zip(x.shape[2:], factors)]
-        scales = () if factors is None else tuple(factors)
-        out: Value = convert(c, x, size, *rest[:1][: int(corners)], *scales)
-        return out
-
-    return whole
-
-
-_RESIZES: dict[str, Converter] = {
-    **{f"upsample_nearest{k}d": _nearest(False) for k in (1, 2, 3)},
-    **{f"_upsample_nearest_exact{k}d": _nearest(True) for k in (1, 2, 3)},
-    "upsample_linear1d": _linear("linear"),
-    "upsample_bilinear2d": _linear("linear"),
-    "upsample_trilinear3d": _linear("linear"),
-    "upsample_bicubic2d": _linear("cubic"),
-    "_upsample_bilinear2d_aa": _linear("linear", True),
-    "_upsample_bicubic2d_aa": _linear("cubic", True),
-}
 
 _MODES = ("linear", "nearest", "cubic")
 _PADDING = ("zeros", "border", "reflection")
@@ -147,11 +79,6 @@ def image(
 
 
 CONVERTERS: dict[str, Converter] = {
-    **_RESIZES,
-    **{
-        f"{kind}.vec": _by_factors(convert, "nearest" not in kind)
-        for kind, convert in _RESIZES.items()
-    },
     "grid_sampler_2d": grid_sampler,
     "grid_sampler_3d": grid_sampler,
     "pixel_shuffle": _shuffle("DepthToSpace"),

@@ -13,7 +13,19 @@ from ..ir import Graph, Value
 from ..limits import Budget
 from ..onnx.convert import Builder
 from ..sizes import Size, same
-from . import fused, images, layers, linear, made, places, pointwise, recurrent, reduce, views
+from . import (
+    fused,
+    images,
+    layers,
+    linear,
+    made,
+    places,
+    pointwise,
+    recurrent,
+    reduce,
+    resize,
+    views,
+)
 from .convert import OPSET, Call, Converter
 from .extents import fixed
 
@@ -22,6 +34,7 @@ CONVERTERS: dict[str, Converter] = {
     **views.CONVERTERS,
     **reduce.CONVERTERS,
     **images.CONVERTERS,
+    **resize.CONVERTERS,
     **layers.CONVERTERS,
     **linear.CONVERTERS,
     **recurrent.CONVERTERS,
