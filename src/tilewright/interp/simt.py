@@ -20,11 +20,11 @@ from .simt_extern import register_simt as register_simt
 from .simt_kernel import Kernel
 from .simt_launch import Launch
 from .simt_launch import SimtArray as SimtArray
+from .simt_report import Abandoned, mark_lines, raise_findings
 from .simt_report import Finding as Finding
 from .simt_report import SimtError as SimtError
 from .simt_report import SimtReport as SimtReport
 from .simt_report import Thread as Thread
-from .simt_report import mark_lines, raise_findings
 from .simt_tma import SimtMap as SimtMap
 
 _compiled: WeakKeyDictionary[PrimFunc, Kernel] = WeakKeyDictionary()
@@ -54,7 +54,8 @@ def run_kernel(
     values (of unwritten memory, or shuffled from inactive lanes) that are stored to global memory
     or decide something;
     vectors that need an address of `align` and have another; divisions by zero and failed asserts.
-    The kernel runs to its end first; elements out of bounds are left out. `check=False` returns the
+    The kernel runs to its end first, or to the 4096th turn of a `while` loop once something was
+    found, since it may have none; elements out of bounds are left out. `check=False` returns the
     report with the findings in it instead. `sample` runs one block in the middle of the grid, the
     first steps of each of its loops, for the figures of its accesses alone: nothing is checked.
     Raises ArgumentError for arguments that do not fit, TilewrightError for a function without a
@@ -68,6 +69,8 @@ def run_kernel(
         with np.errstate(all="ignore"):
             launch = Launch(made, dict(grid or {}), args, warp_size, report, align)
             launch.sample() if sample else launch.run()
+    except Abandoned:
+        pass  # what was found is in the report
     except RecursionError:
         raise TilewrightError(
             f"simt: statements or expressions of {kernel.name} are nested too deeply"

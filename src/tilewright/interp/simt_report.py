@@ -28,6 +28,10 @@ _SHOWN = 8  # findings that the text of an error has
 _AROUND = 3  # lines of the program around a marked one
 
 
+class Abandoned(Exception):
+    """A kernel in which something was found does not come to its end."""
+
+
 class Thread(NamedTuple):
     """A thread by its indices (x, y, z) and those of its block."""
 

@@ -6,6 +6,7 @@ chains of statements need no deep recursion.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -23,12 +24,13 @@ from .simt_calls import CallCode
 from .simt_copies import async_store
 from .simt_expr import Fn, held
 from .simt_memory import give_address, new_memory
-from .simt_report import ASSERTION
+from .simt_report import ASSERTION, Abandoned
 from .simt_shadow import FragmentShadow
 from .simt_state import State
 from .simt_undefined import Undefined
 
 Step = Callable[[State], None]
+_PATIENCE = 4096  # turns of a loop of a kernel that is known to be wrong
 
 
 class KernelCode(CallCode):
@@ -313,7 +315,10 @@ class KernelCode(CallCode):
 
         def run(st: State) -> None:
             old = st.mask
-            while True:
+            for turn in itertools.count():
+                # what the loop waits for may be what went wrong
+                if turn > _PATIENCE and st.log.report.findings:
+                    raise Abandoned
                 c = condition(st)
                 if c.ndim == 0:
                     if not c:

@@ -20,6 +20,7 @@ from .vector_lanes import lane_of
 SYNC = "tir.tvm_storage_sync"
 ASYNC_SCOPES = ("async_scope", "pragma_async_scope")
 _MATRIX = ("tir.tvm_load_matrix_sync", "tir.tvm_store_matrix_sync")
+_ROWS_OF_LANES, _MATRIX_ROWS, _ROW_BYTES = "tir.ptx_ldmatrix", 8, 16
 _OWN_ORDER = (
     "tir.ptx_cp_async_bulk_tensor",
     "tir.ptx_cp_async_bulk",
@@ -169,7 +170,11 @@ class StatementAccesses:
                         yield from self._both(load.buffer.data, guards)
             elif arg.op.name == "tir.tvm_access_ptr" and isinstance(arg.args[1], E.Var):
                 found = self._range(arg, guards)
-                yield from self._rows(call, found) if name in _MATRIX else found
+                if name in _MATRIX:
+                    found = self._rows(call, found)
+                elif name == _ROWS_OF_LANES:
+                    found = self._rows_of_lanes(call, found)
+                yield from found
 
     def _both(self, data: E.Var, guards: tuple[Any, ...]) -> Iterable[Access]:
         for write in (False, True):
@@ -193,7 +198,21 @@ class StatementAccesses:
             own = (E.EQ(E.FloorMod(self.lane, const(32)), row),) if a.write else ()
             loop = (row, const(0), const(rows))
             a = replace(a, index=index, lanes=columns, guards=(*a.guards, *own), loops=(loop,))
-            yield replace(a, together=a.write)
+            yield replace(a, together="fragment" if a.write else "")
+
+    def _rows_of_lanes(self, call: E.Call, found: Iterable[Access]) -> Iterable[Access]:
+        """The rows of 16 bytes whose addresses the first lanes of a warp give, eight for a matrix;
+        other lanes get their elements."""
+        count = const_int(call.args[1])
+        for a in found:
+            if a.index is None or count is None:
+                yield a
+                continue
+            lane = E.FloorMod(self.lane, const(32))
+            given = () if count * _MATRIX_ROWS >= 32 else (E.LT(lane, const(count * _MATRIX_ROWS)),)
+            index, each = a.index + self.inline(call.args[6]), _ROW_BYTES // a.nbytes
+            row = replace(a, index=index, lanes=each, guards=(*a.guards, *given))
+            yield replace(row, together="rows of lanes")
 
     def _range(self, pointer: E.Call, guards: tuple[Any, ...]) -> Iterable[Access]:
         kind, data, offset, extent, mask = pointer.args

@@ -42,8 +42,8 @@ class Access:
     of memory of the block, else of an array on the device. `late`: a write that not even its own
     thread sees before the next barrier, in no order with its other ones. `together`: made by the
     threads of a warp together, of which nobody knows who has which element, but that it is the same
-    for all such accesses. `known`: the values of variables that are the same for all threads, in
-    the case that is looked at.
+    for all accesses of that name. `known`: the values of variables that are the same for all
+    threads, in the case that is looked at.
     """
 
     data: E.Var
@@ -57,7 +57,7 @@ class Access:
     atomic: bool = False
     shared: bool = True
     late: bool = False
-    together: bool = False
+    together: str = ""
     known: Mapping[E.Var, int] = field(default_factory=dict)
 
     def with_loop(self, var: E.Var, low: Any, extent: Any) -> Access:
@@ -70,6 +70,17 @@ class Access:
         guards = tuple(map(put, self.guards))
         loops = tuple((v, put(low), put(extent)) for v, low, extent in self.loops)
         return replace(self, index=index, guards=guards, loops=loops)
+
+    def in_elements_of(self, nbytes: int) -> Access:
+        """The access as one of smaller elements, of which so many bytes make one of its own."""
+        ratio = self.nbytes // nbytes
+        if ratio == 1:
+            return self
+        index, part = self.index * ratio, E.Var("part", "int32")
+        if self.stride == 1:
+            return replace(self, index=index, nbytes=nbytes, lanes=self.lanes * ratio)
+        finer = replace(self, index=index + part, nbytes=nbytes, stride=self.stride * ratio)
+        return finer.with_loop(part, const(0), const(ratio))
 
 
 @dataclass(frozen=True)
@@ -103,6 +114,7 @@ class Conflicts:
             grid = np.indices(sizes).reshape(len(sizes), -1)
             self.threads = {v: grid[i] for i, (v, _) in enumerate(threads)}
         self.answers: dict[tuple[int, int], tuple[Access, Access, bool]] = {}
+        self.finer: dict[tuple[int, int], tuple[Access, Access]] = {}
         self.owners: dict[int, tuple[Access, _Owners | None]] = {}
         self.cases: dict[tuple[int, Any], tuple[Access, Access]] = {}
         self.seen = Seen(self.threads)
@@ -120,8 +132,10 @@ class Conflicts:
         return found[2]
 
     def _conflict(self, a: Access, b: Access) -> bool:
-        if not self.known or a.index is None or b.index is None or a.nbytes != b.nbytes:
+        if not self.known or a.index is None or b.index is None:
             return a.shared
+        if a.nbytes != b.nbytes:
+            return self.between(*self._alike(a, b))
         overlap = False
         for cases in (self._residues, self._values):
             try:
@@ -140,6 +154,17 @@ class Conflicts:
             return self._overlap_modulo(a, b)
         except Unknown:
             return overlap or a.shared or self._apart(a, b)
+
+    def _alike(self, a: Access, b: Access) -> tuple[Access, Access]:
+        """Both as accesses of elements of one size."""
+        size = gcd(a.nbytes, b.nbytes)
+        made = []
+        for x in (a, b):
+            found = self.finer.get((id(x), size))
+            if found is None:
+                found = self.finer[id(x), size] = (x, x.in_elements_of(size))
+            made.append(found[1])
+        return made[0], made[1]
 
     def _apart(self, a: Access, b: Access) -> bool:
         """Whether indices of an array on the device depend on the threads in different ways, or not

@@ -26,8 +26,8 @@ class Case:
 
     `sizes`: values of symbolic extents, by name. `draw`: data of inputs, by name, where numbers
     drawn from N(0, 1) (or -9 ... 9 for integers) do not fit. `expected`: results in NumPy, for what
-    is not written as tensor expressions: they must be equal. `opencl`: why it cannot run on
-    OpenCL; empty where it can. `arch`: the oldest GPU that has what it uses, or the only one.
+    is not written as tensor expressions: they may be off by `within`. `opencl`: why it cannot run
+    on OpenCL; empty where it can. `arch`: the oldest GPU that has what it uses, or the only one.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Case:
     sizes: Mapping[str, int] = field(default_factory=dict)
     draw: Mapping[str, Draw] = field(default_factory=dict)
     expected: Callable[..., Any] | None = None
+    within: float = 0.0
     opencl: str = ""
     arch: str = "sm_75"
 
@@ -81,7 +82,7 @@ class Problem:
         if self.case.expected is not None:
             found = self.case.expected(*[self.feeds[t] for t in self.inputs])
             values = found if isinstance(found, (list, tuple)) else [found]
-            return [(v, np.zeros(v.shape)) for v in values]
+            return [(v, np.full(v.shape, self.case.within)) for v in values]
         return te_eval_bound(self.outputs, self.feeds)
 
     def arrays(self, dev: Any) -> list[Any]:

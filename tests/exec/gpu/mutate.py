@@ -34,6 +34,7 @@ from tilewright.loopir.visit import nodes
 LISTED = Path(__file__).with_name("REDUNDANT.md")
 LEAST = 0.95
 _ORDER = {
+    "ptx_commit_group": "end of a group of copies",
     "ptx_wait_group": "wait",
     "ptx_wait_barrier": "wait at a barrier",
     "ptx_wgmma_wait_group": "wait for products",
@@ -41,6 +42,7 @@ _ORDER = {
     "ptx_arrive_barrier_expect_tx": "arrival with bytes",
     "ptx_init_barrier_thread_count": "barrier that is made",
     "ptx_fence_barrier_init": "fence of barriers",
+    "ptx_fence_proxy_async": "fence of stores",
     "ptx_wgmma_fence": "fence of registers",
     "ptx_wgmma_commit_group": "end of a group",
     "ptx_cp_async_bulk_tensor": "copy",

@@ -28,6 +28,12 @@ SLICE = (
     "wgmma_bfloat_in_step",
     "wgmma_half_parts",
     "wgmma_bytes",
+    "sort",
+    "sums",
+    "attend_half",
+    "dense_pipeline",
+    "matmul_odd_columns",
+    "dense_hopper",
 )
 
 
@@ -53,6 +59,7 @@ def test_most_is_reported() -> None:
         ("transpose_odd", "shared buffer", "out of bounds"),
         ("transpose_odd", "array", "out of bounds"),
         ("matmul_async", "wait", "async copy not waited for"),
+        ("matmul_async", "end of a group of copies", "async copy not waited for"),
     ],
 )
 def test_what_is_reported(name: str, what: str, kind: str) -> None:

@@ -137,6 +137,22 @@ def test_a_grid_from_scalars():
     assert run_kernel(make(), None, [a, 0]).blocks == 0
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_a_loop_that_never_ends_for_what_was_found(same):
+    """Its counter is out of bounds, and so never changes."""
+
+    def write(ib, k):
+        first = 0 if same else k.tx
+        with ib.while_loop(k.A[first] < 3):
+            k.B[32] = k.B[32] + 1
+            k.A[first] = k.B[32]
+
+    error = problems(
+        make_kernel(write, {"A": I32, "B": I32}), zeros(32, "int32"), zeros(32, "int32")
+    )
+    assert {"out of bounds"} <= {f.kind for f in error.findings}
+
+
 @pytest.mark.parametrize("where", ["branch", "loop", "while"])
 def test_barriers_that_threads_miss(where):
     def write(ib, k):

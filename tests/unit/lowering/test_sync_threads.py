@@ -13,6 +13,7 @@ from tilewright import te, tir
 from tilewright.base.errors import CompileError
 from tilewright.interp.simt import SimtError, run_kernel
 from tilewright.loopir import stmt as S
+from tilewright.loopir.tensor_core_calls import ptx_ldmatrix
 from tilewright.loopir.verify import verify
 from tilewright.loopir.visit import walk
 from tilewright.lowering.split_host_device import split_host_device
@@ -272,3 +273,39 @@ def test_vectors_of_neighbouring_threads() -> None:
 
     func = sync_threads(vectorize_loops(kernel(write, threads=32), LowerOptions()))
     assert barriers(func) == 1
+
+
+def _rows_in(data: Any, first: Any, count: int = 4) -> Any:
+    """Rows of 8 elements, each of another lane, from `first` on, into registers; the pointer says
+    that all behind it may be read."""
+    shared, registers, lane = data
+    pointer = shared._buffer.access_ptr("r", offset=first)
+    return ptx_ldmatrix("float16", False, count, ".b16", registers, 0, pointer, lane % 32 * 8)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "count", "needed"),
+    [
+        (0, 256, 4, 1),  # what is filled while rows are read lies behind all of them
+        (0, 255, 4, 2),
+        (0, 64, 1, 1),  # one matrix: eight rows
+        (0, 63, 1, 2),
+        (256, 0, 4, 1),
+        (256, 255, 4, 2),
+    ],
+)
+def test_rows_that_a_warp_loads_as_matrices(
+    first: int, second: int, count: int, needed: int
+) -> None:
+    """A lane's row goes to other lanes: its own store behind it needs a barrier, too."""
+    ib = tir.ir_builder.create()
+    tx = te.thread_axis("threadIdx.x")
+    ib.scope_attr(tx, "thread_extent", 32)
+    shared = ib.allocate("float16", 1024, name="S", scope="shared")
+    registers = ib.allocate("float16", 8, name="R", scope="local")
+    with ib.for_range(0, 8, name="i") as i:
+        shared[first + i * 32 + tx.var] = tir.const(1, "float16")
+    ib.emit(_rows_in((shared, registers._buffer.data, tx.var), first, count))
+    shared[second + tx.var] = tir.const(2, "float16")
+    func = sync_threads(S.PrimFunc([], ib.get(), None, {}, {"global_symbol": "f"}))
+    assert barriers(func) == needed

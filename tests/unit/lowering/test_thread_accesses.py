@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -41,6 +42,25 @@ CASES: dict[str, tuple[tuple[Access, Access], bool]] = {
     "what is unknown and the block": (_pair(TX + N * 4, TX + N * 4 + BX), True),
     "unknown, block 0": (_pair(TX + N * 4, TX + N * 4 + BX, (E.LT(BX, E.const(1)),)), False),
 }
+
+
+def _sizes(write: Access, read: Access) -> tuple[Access, Access]:
+    """A write of elements of 4 bytes, and a read of elements of 6."""
+    return replace(write, nbytes=4), replace(read, nbytes=6)
+
+
+CASES.update(
+    {
+        "smaller elements behind": (_sizes(*_pair(TX, TX + 22)), False),
+        "smaller elements at the last one's end": (_sizes(*_pair(TX, TX + 21)), True),
+        "own bytes": (_sizes(*_pair(TX * 3, TX * 2)), False),
+        "bytes between": (_sizes(*_pair(TX * 3, TX * 2 + 1)), False),
+        "bytes of the next": (_sizes(*_pair(TX * 3, TX * 2 + 2)), True),
+    }
+)
+strided = replace(CASES["smaller elements behind"][0][0], lanes=2, stride=32)
+CASES["two each, behind both"] = ((strided, _sizes(*_pair(TX, TX + 43))[1]), False)
+CASES["two each, at the end of the second"] = ((strided, _sizes(*_pair(TX, TX + 42))[1]), True)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -13,6 +13,7 @@ from tests.exec.gpu.corpus import (
     rows,
     stencil,
     tensor_cores,
+    topi_cuda,
     topi_defaults,
     transpose,
 )
@@ -31,6 +32,7 @@ FAMILIES = {
     "tensor_cores": tensor_cores.CASES,
     "others": others.CASES,
     "topi": topi_defaults.CASES,
+    "topi_cuda": topi_cuda.CASES,
 }
 
 CASES = named([c for cases in FAMILIES.values() for c in cases])
