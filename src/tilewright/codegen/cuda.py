@@ -9,7 +9,7 @@ is proved.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..base.dtype import DType, parse
@@ -18,12 +18,12 @@ from ..loopir import expr as E
 from ..loopir.buffer import Buffer
 from ..loopir.effects import is_pure
 from ..loopir.expr import const_int, is_const
-from ..loopir.stmt import AttrStmt, IfThenElse, PrimFunc
+from ..loopir.stmt import AttrStmt, IfThenElse
 from ..loopir.visit import nodes
 from ..target.target import Target
 from .c_calls import if_then_else
 from .c_expr import EXPRS
-from .c_family import Alignments, bare, kernel_texts
+from .c_family import bare
 from .c_language import CLanguage, function_of
 from .c_memory import allocated, contiguous
 from .cuda_bfloat import bits
@@ -373,15 +373,6 @@ class CudaPrinter(CLanguage):
         return f'extern "C" __global__ void{launch} {signature} {{\n{head}{body}\n}}\n'
 
 
-def generate(
-    kernels: Mapping[str, PrimFunc], target: Target, align: Alignments | None = None
-) -> str:
-    """CUDA source of kernels (see `source.prepare_kernel` for the form that they must have).
-
-    Each becomes `extern "C" __global__ void <its global_symbol>`. CompileError says what CUDA
-    cannot do. `align` is told what each kernel needs of its parameters.
-    """
-    needs: dict[str, None] = {}
-    texts = kernel_texts(CudaPrinter, kernels, target, needs, align)
-    front = preamble(needs)
-    return "\n".join([front, *texts] if front else texts)
+def front(needs: Sequence[str], target: Target) -> str:
+    """What stands before kernels."""
+    return preamble(needs)
