@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.codegen.cuda_shared import dynamic_shared
 from tilewright.lowering.verify_gpu_code import gpu_usage
 from tilewright.rt.drivers.base import DeviceCode, KernelInfo
+from tilewright.rt.drivers.cuda_parts import parts
 
 _known: dict[str, DeviceCode] = {}
 _CUBIN, _PTX = b"\x7fELF stub ", b".version 9.0 // stub "
@@ -25,6 +26,9 @@ def remember(*args: Any, **how: Any) -> DeviceCode:
     code = DeviceCode(*args, **how)
     if code.payload is not None:
         _known[digest(code.source)] = code
+        for part in parts(code.source):
+            mine = tuple(k for k in code.kernels if part.kernel in ("", k.name))
+            _known[digest(part.source)] = replace(code, kernels=mine)
     return code
 
 

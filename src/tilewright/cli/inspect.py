@@ -24,6 +24,7 @@ from ..graph.work import work_of
 from ..report.roofline import estimate, gpu_of, grids_of
 from ..report.sass import compiled_source, figures
 from ..rt.drivers import nvrtc
+from ..rt.drivers.cuda_parts import compile_parts
 from ..rt.load import load_module
 from ..rt.module import Module
 from ..rt.network_file import is_network
@@ -231,17 +232,19 @@ def _add_cuda(
     """PTX or SASS, and what each kernel takes, where a compiler is there; of a function of known
     `work`, whose `host` code launches them, the least time. `asked`: dynamic shared memory."""
     try:
-        cubin, log = nvrtc.compile_cuda(source, arch, "cubin")
+        made = compile_parts(source, arch)
     except (TargetError, CompileError) as error:
         unit.texts["asm"] = f"// {error}\n"
         return
     try:
-        unit.texts["asm"] = nvrtc.commented(nvrtc.disassemble(cubin), log)
-        kernels = compiled_source(source, cubin, log, arch, asked)
+        code = [nvrtc.commented(nvrtc.disassemble(image), log) for image, log in made]
+        unit.texts["asm"] = "\n".join(code)
+        kernels = [k for one in made for k in compiled_source(source, *one, arch, asked)]
     except TargetError:
         unit.texts["asm"] = nvrtc.compile_cuda(source, arch, "ptx")[0].decode()
         kernels = []
-        for name, use in nvrtc.resource_usage(cubin, log).items():
+        usage = [use for one in made for use in nvrtc.resource_usage(*one).items()]
+        for name, use in usage:
             unit.figures[name] = {
                 "registers": use.registers,
                 "shared_bytes": use.shared + asked.get(name, 0),

@@ -8,7 +8,7 @@ vstore_half and computed in float32.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..base.dtype import DType, parse
@@ -19,7 +19,7 @@ from ..loopir.expr import const_int
 from ..loopir.stmt import PrimFunc
 from ..lowering.intrin.opencl import OPENCL_NAMES
 from ..target.target import Target
-from .c_family import Alignments, bare, kernel_texts
+from .c_family import bare
 from .c_language import CLanguage, function_of
 from .opencl_calls import OPENCL_CALLS
 from .opencl_preamble import preamble
@@ -406,15 +406,6 @@ def memory_vector(t: DType) -> str:
     return "ushort" if t.lanes == 1 else f"ushort{t.lanes}"
 
 
-def generate(
-    kernels: Mapping[str, PrimFunc], target: Target, align: Alignments | None = None
-) -> str:
-    """OpenCL C source of kernels (see `source.prepare_kernel` for the form that they must have).
-
-    Each becomes `__kernel void <its global_symbol>`. CompileError says what OpenCL cannot do.
-    `align` is told what each kernel needs of its parameters.
-    """
-    needs: dict[str, None] = {}
-    texts = kernel_texts(OpenCLPrinter, kernels, target, needs, align)
-    front = preamble(needs, target.has_fp16, struct_text)
-    return "\n".join([front, *texts] if front else texts)
+def front(needs: Sequence[str], target: Target) -> str:
+    """What stands before kernels."""
+    return preamble(needs, target.has_fp16, struct_text)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..base.errors import UsageError
 from ..codegen.llvm.calls import supported
-from ..codegen.source import GENERATORS, prepare_kernel
+from ..codegen.source import LANGUAGES, prepare_kernel
 from ..loopir.construct import convert, is_const
 from ..loopir.module import IRModule
 from ..loopir.rewrite import Rewriter, handles
@@ -96,7 +96,7 @@ def lower_intrin(func: PrimFunc, module: Any, context: Any) -> PrimFunc:
     """Intrinsics and divisions as what the target has, by the rules for its kind."""
     target = target_of(func)
     kind = target.kind.name
-    if kind in GENERATORS:
+    if kind in LANGUAGES:
         return prepare_kernel(func, target)
     func = lower_intrinsics(func, [kind, "default"], llvm_rules(), supported)
     return lower_division(func)

@@ -12,22 +12,19 @@ from ..base import config
 from ..base.aligned import ALIGNMENT, Array, is_aligned
 from ..base.errors import CompileError
 from ..base.mapped import compact
-from ..driver.build_device import build_device
+from ..driver.build_device import join_units
 from ..driver.network import emit_entry
-from ..loopir.module import IRModule
-from ..loopir.stmt import PrimFunc
-from ..rt.module import Module
 from ..rt.network import Executable
 from ..rt.network_code import ObjectCode
 from ..rt.open_sizes import OpenSizes, element_count
-from ..rt.plan import KernelCall, Place, Tensor, Work, symbol_of, tensors
+from ..rt.plan import KernelCall, Place, Tensor, Work, tensors
 from ..target.target import Target
 from ..topi.schedules.few_columns import most_columns
 from ..topi.schedules.gpu.machine import LEAST_SIDE
-from .compile_kernels import Progress, compile_kernels
+from .compile_kernels import Progress, compile_kernels, compile_units
 from .device import DeviceExecutable
 from .ir import Graph, Node, Value
-from .kernel import describe, lower_named, symbols_of
+from .kernel import describe, symbols_of
 from .limits import require
 from .open import OpenExecutable
 from .passes.attention import fuse_attention
@@ -239,7 +236,8 @@ def _compiled(
         return [each[call.kernel] for call in calls]
 
     if _is_device(chosen):
-        module = _device_module(distinct, tuned, chosen, progress)
+        with chosen:
+            module = join_units(compile_units(distinct, tuned, team, progress), chosen)
         recorded = [_recorded(t) for t in tuned]
         return DeviceExecutable(*signature, module, calls, chosen, nodes, recorded, work)
     kernels = compile_kernels(distinct, tuned, team, progress)
@@ -389,22 +387,6 @@ def distinct_groups(groups: Sequence[Group]) -> tuple[list[Group], list[int]]:
             distinct.append(group)
         which.append(number[text])
     return distinct, which
-
-
-def _device_module(
-    distinct: Sequence[Group],
-    tuned: Sequence[Tuned | None],
-    target: Target,
-    progress: Progress | None,
-) -> Module:
-    """One module with the kernels of all groups."""
-    functions: dict[str, PrimFunc] = {}
-    for k, g in enumerate(distinct):
-        functions.update(lower_named(g, target, symbol_of(k), tuned[k]).functions)
-        if progress is not None:
-            progress(k + 1, len(distinct), g.name)
-    with target:
-        return build_device(IRModule(functions), target)
 
 
 def flops(graph: Graph) -> int:

@@ -11,6 +11,7 @@ from .. import topi
 from ..base import config
 from ..base.errors import CompileError, TilewrightError
 from ..base.fingerprint import compiler_fingerprint
+from ..driver.device_unit import DeviceUnit, build_unit
 from ..driver.lower import lower
 from ..driver.object_code import generate_code, llvm_version
 from ..driver.transform import user_passes
@@ -149,12 +150,29 @@ def _in_group(group: Group, error: TilewrightError) -> CompileError:
 def make_kernel(
     group: Group, target: Target, name: str, tuned: Scheduled | None, key: str
 ) -> bytes:
-    """Object code of a group's kernel, which the compile cache does not have under its key; without
-    a key it is not kept."""
+    """Object code of a group's kernel, for devices a unit as bytes, which the compile cache does
+    not have under its key; without a key it is not kept."""
+    if target.kind.name != "llvm":
+        return make_unit(group, target, name, tuned, key).to_bytes()
     try:
         return emit_kernel(lower_group(group, target, name, tuned), target, key)
     except TilewrightError as error:
         raise _in_group(group, error) from error
+
+
+def make_unit(
+    group: Group, target: Target, name: str, tuned: Scheduled | None, key: str
+) -> DeviceUnit:
+    """As make_kernel, for a device."""
+    try:
+        lowered = lower_group(group, target, name, tuned)
+        with target:
+            unit = build_unit(lowered, target)
+    except TilewrightError as error:
+        raise _in_group(group, error) from error
+    if key:
+        disk.put(key, unit.to_bytes())
+    return unit
 
 
 def emit_kernel(module: IRModule, target: Target, key: str) -> bytes:
@@ -189,4 +207,5 @@ def cache_key(group: Group, target: Target, name: str, tuned: Scheduled | None) 
 def compiler_key(target: Target) -> str:
     """Text that differs wherever the compiler, its options or its target do."""
     options = [repr(config.get(o.name)) for o in config.options() if o.code]
-    return "|".join([compiler_fingerprint(), llvm_version(), target.fingerprint(), *options])
+    backend = llvm_version() if target.kind.name == "llvm" else ""
+    return "|".join([compiler_fingerprint(), backend, target.fingerprint(), *options])

@@ -26,8 +26,8 @@ from .kernel import compiler_key, of_users
 from .passes.fuse import Group
 from .tuned import Tuned
 
-WORTH = 10
-"""Kernels that are made in about the time in which a process begins."""
+WORTH, WORTH_OF_DEVICES = 10, 3
+"""Kernels that are made in about the time in which a process begins, for CPUs and for devices."""
 _AHEAD = 2
 """Kernels that a helper has at a time, so that it does not wait for the next one."""
 
@@ -91,8 +91,6 @@ class Team:
     def expect(self, graph: Graph) -> None:
         """Start the helpers that a network will need, by the number of its different nodes, unless
         the compile cache says that it was compiled before. A guess: `give` corrects it."""
-        if self.target.kind.name != "llvm":
-            return  # kernels of devices are one module
         kinds = _kinds(graph)
         count = helpers(len(kinds) // 2, self.target)  # two of them make a kernel, as a rule
         if not count:
@@ -239,7 +237,8 @@ def helpers(kernels: int, target: Target) -> int:
     """How many processes are worth starting: as many as the option allows, with this one, where
     they find what this one has."""
     most = int(config.get("compile_processes")) or threads.num_threads()
-    count = min(most - 1, kernels // WORTH)
+    worth = WORTH if target.kind.name == "llvm" else WORTH_OF_DEVICES
+    count = min(most - 1, kernels // worth)
     if count <= 0 or config.get("dump_dir") is not None or not _is_python(sys.executable):
         return 0
     return 0 if of_users(target) else count

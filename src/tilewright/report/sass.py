@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..rt.drivers import nvrtc
+from ..rt.drivers.cuda_parts import compile_parts
 
 _INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*(?:\.\w+)*)")
 _LABEL = re.compile(r"\s*(\.L_x_\d+):")
@@ -81,15 +82,16 @@ def _is(name: str, prefix: str) -> bool:
 def compiled(built: Any, arch: str) -> list[Static]:
     """The kernels of a built module, compiled for `arch`."""
     module = built.imported_modules[0]
-    source = module.get_source()
-    return compiled_module(module, *nvrtc.compile_cuda(source, arch, "cubin"), arch)
+    return compiled_module(module, compile_parts(module.get_source(), arch), arch)
 
 
-def compiled_module(module: Any, image: bytes, log: str, arch: str) -> list[Static]:
-    """The kernels of a module of CUDA source, of which NVRTC made that image for `arch`."""
+def compiled_module(module: Any, made: Iterable[tuple[bytes, str]], arch: str) -> list[Static]:
+    """The kernels of a module of CUDA source, of which `compile_parts` made those images, with
+    logs, for `arch`."""
     code = module.device_code
     asked = {k.name: k.shared_bytes for k in code.kernels} if code is not None else {}
-    return compiled_source(module.get_source(), image, log, arch, asked)
+    source = module.get_source()
+    return [k for one in made for k in compiled_source(source, *one, arch, asked)]
 
 
 def compiled_source(

@@ -207,7 +207,7 @@ def use(module: types.ModuleType, patch: pytest.MonkeyPatch, stub: StubCuda) -> 
         patch.setattr(cuda, "CudaKernel", module.CudaKernel)
         patch.setattr(cuda, "CudaModule", module.CudaModule)
     elif name == "cuda_code":
-        patch.setattr(cuda, "load_module", module.load_module)
+        patch.setattr(cuda, "load_modules", module.load_modules)
     elif name == "pool":
         patch.setattr(cuda, "Pool", module.Pool)
     driver = module if name == "cuda" else cuda

@@ -16,7 +16,7 @@ from ...base.tensor_map import TensorMap
 from ..array import view_address
 from .base import DeviceCode, Driver, Event, Kernel, Limits, Memory, Runtime, Stream, register
 from .cuda_api import Api, CudaError, device_limits, load_binding, start
-from .cuda_code import load_module
+from .cuda_code import load_modules
 from .cuda_kernel import CudaKernel, CudaModule
 from .cuda_maps import TensorMaps
 from .cuda_stream import CreatedStream, CudaStream
@@ -227,8 +227,11 @@ class CudaRuntime(Runtime):
                 for stream in self.streams.all():
                     stream.record().sync()
         with self.unguarded():
-            module = CudaModule(self, load_module(self, code))
-            return {info.name: CudaKernel(info, self, module) for info in code.kernels}
+            found: dict[str, Kernel] = {}
+            for handle, kernels in load_modules(self, code):
+                module = CudaModule(self, handle)
+                found.update((k.name, CudaKernel(k, self, module)) for k in kernels)
+            return found
 
     def capture(self, work: Callable[[Stream], None]) -> Callable[[], None] | None:
         # not among the streams that memory waits for: an event in it would be part of the graph
