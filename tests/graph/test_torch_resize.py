@@ -11,8 +11,13 @@ import pytest
 torch = pytest.importorskip("torch")
 Module: Any = torch.nn.Module
 
+from tilewright.base.errors import ImportModelError  # noqa: E402
 from tilewright.graph import compile as compile_graph  # noqa: E402
+from tilewright.graph.sizes import Symbols  # noqa: E402
 from tilewright.graph.torch.export import from_torch  # noqa: E402
+from tilewright.graph.torch.scaled import scaled  # noqa: E402
+from tilewright.rt.network import Executable  # noqa: E402
+from tilewright.rt.signature import dim_value  # noqa: E402
 
 
 class Resized(Module):
@@ -78,3 +83,76 @@ def test_nearest_elements_are_those_of_pytorch(mode: str, dtype: Any, shape: Any
     module = Resized(every, mode=mode)
     x = _x(1, 2, *shape, dtype=dtype)
     _agrees(module, compile_graph(from_torch(module, (x,))), x, 0.0)
+
+
+OPEN: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "nearest": ([2, (1.7, 0.6), (1.04, 2.04)], {}),
+    "nearest-exact": ([(1.7, 0.6)], {}),
+    "bilinear": ([2, (1.7, 1.04)], {"align_corners": False}),
+    "bicubic": ([1.7], {"align_corners": False}),
+}
+
+
+def _open(module: Any) -> Any:
+    dim = torch.export.Dim
+    shapes = ({2: dim("h", min=4, max=400), 3: dim("w", min=4, max=400)},)
+    net = compile_graph(from_torch(module, (_x(1, 2, 32, 24),), dynamic_shapes=shapes))
+    assert isinstance(net, Executable)
+    return net
+
+
+OTHER = ((9, 13), (64, 65), (30, 7))
+
+
+@pytest.mark.parametrize("mode", OPEN)
+def test_open_images_are_resized_by_factors(mode: str) -> None:
+    factors, how = OPEN[mode]
+    module = Resized([{"scale_factor": f} for f in factors], mode=mode, **how)
+    net = _open(module)
+    for size in OTHER:
+        _agrees(module, net, _x(1, 2, *size), 0.0 if "nearest" in mode else 1e-4)
+
+
+@pytest.mark.parametrize("mode, antialias", [("bilinear", False), ("bicubic", True)])
+def test_open_images_are_resized_to_corners(mode: str, antialias: bool) -> None:
+    every = [{"scale_factor": 1.7, "recompute_scale_factor": True}, {"size": (5, 7)}]
+    module = Resized(every, mode=mode, antialias=antialias, align_corners=True)
+    net = _open(module)
+    for size in OTHER:
+        _agrees(module, net, _x(1, 2, *size), 1e-4)
+
+
+class Restored(Module):
+    """An image made smaller, and as large as it was."""
+
+    every = ("nearest", "bilinear", "averaged")
+
+    def forward(self, x: Any) -> Any:
+        small = torch.nn.functional.avg_pool2d(x, 2)
+        resize = torch.nn.functional.interpolate
+        return [
+            resize(small, x.shape[2:]),
+            resize(small, x.shape[2:], mode="bilinear"),
+            resize(x, small.shape[2:], mode="bilinear", antialias=True),
+        ]
+
+
+def test_open_images_are_resized_to_open_sizes() -> None:
+    net = _open(Restored())
+    for size in OTHER:
+        _agrees(Restored(), net, _x(1, 2, *size), 1e-4)
+
+
+def test_factors_of_open_extents_are_those_of_floats() -> None:
+    symbols = Symbols()
+    size = symbols.size("n", 20)
+    for factor in (2.0, 0.5, 1.25, 1.7, 0.6, 1.04, 0.57, 1.4, 0.7, 1 / 3):
+        symbols.conditions.clear()
+        found = scaled(size, factor)
+        tops = [n for n in range(1, 3000) if all(
+            (dim_value(d, {"n": n}) <= 0) == holds for d, _, holds in symbols.conditions
+        )]  # fmt: skip
+        assert len(tops) >= 44
+        assert [dim_value(found.dim, {"n": n}) for n in tops] == [int(n * factor) for n in tops]
+    with pytest.raises(ImportModelError, match=r"above 44: give the size"):
+        scaled(symbols.size("m", 100), 1.4)

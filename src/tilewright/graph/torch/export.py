@@ -16,6 +16,9 @@ from .importer import Importer, array_of, decompositions, graph_of, is_ordered_c
 _TRACING = RLock()
 """PyTorch traces and decomposes one program at a time."""
 
+_BROKEN = object()
+"""A number that is no whole one, computed of open extents."""
+
 _TOKEN = "token"
 """What torch.export hands from one call with effects to the next, to keep their order."""
 
@@ -148,7 +151,13 @@ def _convert(importer: Importer, node: Any, failed: dict[str, list[str]]) -> Non
     if is_ordered_check(node):
         importer.known[node] = [_TOKEN]
         return
+    kind = type(importer.metas.get(node)).__name__
+    if kind == "SymFloat":  # on the way to an extent, which PyTorch tells as a whole
+        importer.known[node] = _BROKEN
+        return
     try:
+        if kind != "SymInt" and any(importer.known[n] is _BROKEN for n in node.all_input_nodes):
+            raise ImportModelError("it takes a number that is computed of open extents")
         importer.convert(node)
     except TilewrightError as error:
         failed.setdefault(str(node.target), []).append(str(error))

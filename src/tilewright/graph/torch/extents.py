@@ -8,6 +8,7 @@ from typing import Any
 
 from ...base.errors import ImportModelError
 from ..sizes import Size, Symbols, larger, smaller
+from .scaled import scaled
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "FloorDiv": lambda a, b: a // b,
@@ -108,6 +109,15 @@ class Extents:
         extent = Size(self.symbols, {(name,): 1}) - more
         return extent * (count // times) if count % times == 0 else extent // times * count
 
+    def _rounded(self, expr: Any) -> Any:
+        """An extent times a number, rounded down."""
+        (product,) = expr.args
+        numbers = [a for a in product.args if a.is_Number]
+        floats = [a for a in product.args if a.func.__name__ == "ToFloat"]
+        if product.func.__name__ != "Mul" or (len(numbers), len(floats)) != (1, 1):
+            raise ImportModelError(f"the extent {expr} is not supported")
+        return scaled(self._of_expr(floats[0].args[0]), float(numbers[0]))
+
     def _of_expr(self, expr: Any) -> Any:
         if expr.is_Integer:
             return int(expr)
@@ -118,6 +128,8 @@ class Extents:
             number, symbol = expr.args  # in this order
             if number.is_Integer and symbol.is_Symbol:
                 return self._multiple(symbol, int(number))
+        if kind in ("TruncToInt", "FloorToInt"):
+            return self._rounded(expr)
         args = [self._of_expr(a) for a in expr.args]
         if kind == "Add":
             return sum(args[1:], args[0])
