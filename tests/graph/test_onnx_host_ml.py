@@ -377,6 +377,19 @@ def test_a_forest_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
     check_same(first["z"][:, :2], first["y"])
 
 
+def test_what_attributes_say_is_kept_with_the_node() -> None:
+    """Labels are put in order once for each type of elements; what is kept is not given out."""
+    attrs = {"keys_floats": [1.0, 2.0, 2.0, np.nan], "values_int64s": [10, 20, 21, 30]}
+    memory: dict[str, Any] = {}
+    x = np.array([2, 7, np.nan, 1])
+    for dtype in (np.float32, np.float64, np.float32):
+        node = HostNode("LabelEncoder", "n", [x.astype(dtype)], ["y"], attrs, 4, memory)
+        (found,) = HOST[ML + "LabelEncoder"](node)
+        assert found.tolist() == [21, -1, 30, 10]
+        found[:] = 0
+    assert len(memory) == 2
+
+
 @pytest.mark.parametrize("how", list(MEANS))
 def test_more_targets_than_a_leaf_votes_for(how: str) -> None:
     attrs = {**forest("target", 2), "n_targets": 7, "aggregate_function": how}
