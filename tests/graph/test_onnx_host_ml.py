@@ -13,10 +13,9 @@ import onnxruntime
 import pytest
 from onnx import helper
 
-import tilewright
 from tests.graph.host import check_like_reference, check_same, host
 from tilewright.base.errors import TilewrightError
-from tilewright.graph.onnx.host import HOST, HostNode, ml_trees
+from tilewright.graph.onnx.host import HOST, HostNode
 
 Array = np.ndarray[Any, Any]
 ML = "ai.onnx.ml."
@@ -347,89 +346,11 @@ def test_many_samples() -> None:
         check_same(found[k : k + 1], host(ML + "TreeEnsembleRegressor", x[k], opset=3, **attrs)[0])
 
 
-def test_a_forest_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For each node of a model, not for each call."""
-    built: list[str] = []
-    by_ids = ml_trees._by_ids
-
-    def counted(node: HostNode, votes: str, weights: str) -> Any:
-        built.append(node.name)
-        return by_ids(node, votes, weights)
-
-    monkeypatch.setattr(ml_trees, "_by_ids", counted)
-    attrs = forest("target", 2)
-    nodes = [
-        helper.make_node("TreeEnsembleRegressor", ["x"], [out], name=out, domain="ai.onnx.ml",
-                         n_targets=targets, **attrs)
-        for out, targets in (("y", 2), ("z", 3))
-    ]  # fmt: skip
-    ends = [helper.make_tensor_value_info(n, 1, None) for n in ("y", "z")]
-    x = helper.make_tensor_value_info("x", 1, list(SPOTTED.shape))
-    model = helper.make_model(
-        helper.make_graph(nodes, "trees", [x], ends),
-        opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 3)],
-    )
-    net = tilewright.compile(model)
-    first = net.run({"x": SPOTTED})
-    second = net.run({"x": SPOTTED[::-1].copy()})
-    assert sorted(built) == ["y", "z"]
-    check_same(first["y"], second["y"][::-1])
-    check_same(first["z"][:, :2], first["y"])
-
-
-@pytest.mark.parametrize("how", list(MEANS))
-def test_more_targets_than_a_leaf_votes_for(how: str) -> None:
-    attrs = {**forest("target", 2), "n_targets": 7, "aggregate_function": how}
-    wanted = host(ML + "TreeEnsembleRegressor", SPOTTED, opset=3, **{**attrs, "n_targets": 2})[0]
-    found = host(ML + "TreeEnsembleRegressor", SPOTTED, opset=3, **attrs)[0]
-    check_same(found, np.pad(wanted, [(0, 0), (0, 5)]))
-
-
-@pytest.mark.parametrize("limit", [-np.inf, -1.0, 0.0, 5e-324, 1.0, np.inf, np.nan])
-@pytest.mark.parametrize("mode", list(MODES))
-def test_each_comparison_at_its_limit(mode: str, limit: float) -> None:
-    """Also where nothing is below the limit, and with NaN, with which nothing has an order."""
-    x = np.array(
-        [-np.inf, np.nextafter(-1, -2), -1, -0.0, 0, 5e-324, 1, np.nextafter(1, 2), np.inf]
-    )
-    for tracks in (0, 1):
-        attrs = {
-            "tree_roots": [0], "nodes_modes": np.array([[*MODES].index(mode)], np.uint8),
-            "nodes_featureids": [0], "nodes_splits": np.array([limit]), "nodes_truenodeids": [0],
-            "nodes_trueleafs": [1], "nodes_falsenodeids": [1], "nodes_falseleafs": [1],
-            "membership_values": np.zeros(0), "leaf_targetids": [0, 0], "n_targets": 1,
-            "leaf_weights": np.array([1.0, 0]), "nodes_missing_value_tracks_true": [tracks],
-        }  # fmt: skip
-        (found,) = ensemble(np.append(x, np.nan)[:, None], **attrs)
-        assert found[:, 0].tolist() == [*(float(MODES[mode](v, limit)) for v in x), tracks]
-
-
-def test_trees_of_unlike_depths() -> None:
-    """A chain: the first leaf is reached after one step, the last after many."""
-    deep = 40
-    x = np.arange(-1, deep + 2, dtype=np.float64)[:, None]
-    attrs = {
-        "tree_roots": [0], "nodes_modes": np.zeros(deep, np.uint8),
-        "nodes_featureids": np.zeros(deep, np.int64), "nodes_splits": np.arange(deep) * 1.0,
-        "nodes_truenodeids": np.arange(deep), "nodes_trueleafs": np.ones(deep, np.int64),
-        "nodes_falsenodeids": np.arange(1, deep + 1),
-        "nodes_falseleafs": np.append(np.zeros(deep - 1, np.int64), 1),
-        "membership_values": np.zeros(0), "leaf_targetids": np.zeros(deep + 1, np.int64),
-        "leaf_weights": np.arange(deep + 1) * 1.0, "n_targets": 1,
-    }  # fmt: skip
-    (found,) = ensemble(x, **attrs)
-    assert found[:, 0].tolist() == np.clip(x[:, 0], 0, deep).tolist()
-
-
 TREE: dict[str, Any] = {"nodes_nodeids": [0, 1], "nodes_treeids": [0, 0],
                         "nodes_featureids": [0, 0], "nodes_values": [0.0, 0.0],
                         "nodes_modes": ["BRANCH_LT", "LEAF"], "nodes_truenodeids": [1, 0],
                         "nodes_falsenodeids": [1, 0], "target_treeids": [0], "target_nodeids": [1],
                         "target_ids": [0], "target_weights": [1.0]}  # fmt: skip
-RING: dict[str, Any] = {"nodes_nodeids": [0, 1, 2, 3], "nodes_treeids": [0] * 4,
-                        "nodes_featureids": [0] * 4, "nodes_values": [0.0] * 4,
-                        "nodes_truenodeids": [1, 2, 1, 0],
-                        "nodes_falsenodeids": [3, 2, 1, 0]}  # fmt: skip
 MISTAKES = [
     ("ArrayFeatureExtractor", X, {}, "input 1 is missing"),
     ("Imputer", X, {"imputed_value_floats": [1.0, 2.0]}, "must be 1 or 4 values, got [1.0, 2.0]"),
@@ -458,9 +379,6 @@ MISTAKES = [
     ("TreeEnsembleRegressor", X, {**TREE, "nodes_featureids": [9, 0]}, "more than the 4 features"),
     ("TreeEnsembleRegressor", X, {**TREE, "nodes_modes": ["IF", "LEAF"]}, "nodes_modes 'IF'"),
     ("TreeEnsembleRegressor", X, {**TREE, "aggregate_function": "ALL"}, "there are AVERAGE, SUM"),
-    ("TreeEnsembleRegressor", X,
-     {**TREE, **RING, "nodes_modes": ["BRANCH_LT", "BRANCH_LT", "BRANCH_LT", "LEAF"]},
-     "their nodes form a ring"),
 ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -75,10 +76,11 @@ def _normalizer(node: HostNode) -> list[Any]:
 def _one_hot_encoder(node: HostNode) -> list[Any]:
     x: Array = required(node, 0)
     texts = x.dtype.kind == "O"
-    kinds = node.get("cats_strings" if texts else "cats_int64s")
+    name = "cats_strings" if texts else "cats_int64s"
+    kinds = node.get(name)
     if not kinds:
         raise node.error(f"it has no categories for elements of type {x.dtype}")
-    places = _places(kinds, x if texts else x.astype(np.int64))
+    places = _keys(node, name).places(x if texts else x.astype(np.int64))
     if not node.get("zeros", 1) and (places < 0).any():
         raise node.error(f"{x[places < 0][0]!r} is none of its categories")
     check_room(node, (*x.shape, len(kinds)), _FLOAT)
@@ -94,24 +96,47 @@ def _scaler(node: HostNode) -> list[Any]:
     return [((x - np.array(offset)) * np.array(scale)).astype(_FLOAT)]
 
 
-def _places(keys: Any, x: Array) -> Array:
-    """Where each element stands in `keys`, the last place of several; -1 where it does not."""
-    found, inverse = np.unique(x.reshape(-1), return_inverse=True)
-    order = {key: k for k, key in enumerate(keys)}
-    places = [order.get(value, -1) for value in found.tolist()]
-    if found.dtype.kind == "f" and found.size and np.isnan(found[-1]):
-        places[-1] = max((k for k, key in enumerate(keys) if key != key), default=-1)
-    return np.array(places, np.int64)[inverse.reshape(-1)].reshape(x.shape)
+@dataclass(frozen=True)
+class _Keys:
+    """Where keys stand, the last place of several."""
+
+    order: dict[Any, int]
+    unknown: int  # the last place of NaN
+
+    @staticmethod
+    def of(keys: Any) -> _Keys:
+        listed = list(keys)
+        unknown = max((k for k, key in enumerate(listed) if key != key), default=-1)
+        return _Keys({key: k for k, key in enumerate(listed)}, unknown)
+
+    def places(self, x: Array) -> Array:
+        """Of each element, -1 where it is no key."""
+        found, inverse = np.unique(x.reshape(-1), return_inverse=True)
+        places = [self.order.get(value, -1) for value in found.tolist()]
+        if found.dtype.kind == "f" and found.size and np.isnan(found[-1]):
+            places[-1] = self.unknown
+        return np.array(places, np.int64)[inverse.reshape(-1)].reshape(x.shape)
+
+
+def _keys(node: HostNode, name: str) -> _Keys:
+    """Those of an attribute, brought in order once."""
+    return node.kept(name, lambda node: _Keys.of(node.get(name) or []))
 
 
 def _label_encoder(node: HostNode) -> list[Any]:
     x: Array = required(node, 0)
     if node.get("classes_strings"):
         return [_labels_by_place(node, x)]
+    keys, table = node.kept(f"table for {x.dtype}", lambda node: _table(node, x.dtype))
+    return [np.asarray(table[keys.places(x)], table.dtype)]
+
+
+def _table(node: HostNode, dtype: np.dtype[Any]) -> tuple[_Keys, Array]:
+    """Keys for elements of a type, and their values with the default behind them."""
     keys, values = _listed(node, "keys"), _listed(node, "values")
-    if len(keys) != len(values) or (keys.dtype.kind == "O") != (x.dtype.kind == "O"):
+    if len(keys) != len(values) or (keys.dtype.kind == "O") != (dtype.kind == "O"):
         raise node.error(
-            f"{len(keys)} keys of type {keys.dtype}, {len(values)} values, elements of {x.dtype}"
+            f"{len(keys)} keys of type {keys.dtype}, {len(values)} values, elements of {dtype}"
         )
     given = node.get("default_tensor")
     if given is not None:
@@ -121,16 +146,15 @@ def _label_encoder(node: HostNode) -> list[Any]:
             values.dtype.kind, ("int64", -1)
         )
         default = node.get(f"default_{name[0]}", name[1])
-    known = keys.astype(x.dtype).tolist()
-    table = np.append(values, np.array([default], values.dtype))
-    return [np.asarray(table[_places(known, x)], values.dtype)]
+    table = np.append(values, np.array([default], values.dtype)).astype(values.dtype, copy=False)
+    return _Keys.of(keys.astype(dtype).tolist()), table
 
 
 def _labels_by_place(node: HostNode, x: Array) -> Array:
     """Operator set 1: numbers are the places of strings."""
     classes = list(node.get("classes_strings"))
     if x.dtype.kind == "O":
-        places = _places(classes, x)
+        places = _keys(node, "classes_strings").places(x)
         return np.where(places < 0, np.int64(node.get("default_int64", -1)), places)
     table = np.array([*classes, node.get("default_string", "_Unused")], object)
     return np.asarray(table[np.where((x < 0) | (x >= len(classes)), len(classes), x)], object)
@@ -153,9 +177,9 @@ def _category_mapper(node: HostNode) -> list[Any]:
         raise node.error(f"{len(texts)} cats_strings and {len(numbers)} cats_int64s")
     if x.dtype.kind == "O":
         table = np.array([*numbers, node.get("default_int64", -1)], np.int64)
-        return [np.asarray(table[_places(texts, x)])]
+        return [np.asarray(table[_keys(node, "cats_strings").places(x)])]
     names = np.array([*texts, node.get("default_string", "_Unused")], object)
-    return [np.asarray(names[_places(numbers, x)], object)]
+    return [np.asarray(names[_keys(node, "cats_int64s").places(x)], object)]
 
 
 def _map(node: HostNode) -> dict[Any, Any]:
@@ -191,7 +215,8 @@ def _cast_map(node: HostNode) -> list[Any]:
 def _dict_vectorizer(node: HostNode) -> list[Any]:
     found = _map(node)
     words = node.get("string_vocabulary") or node.get("int64_vocabulary") or []
-    unknown = [key for key in found if key not in set(words)]
+    known = node.kept("vocabulary", lambda _: {*words})
+    unknown = [key for key in found if key not in known]
     if unknown:
         raise node.error(f"{unknown[0]!r} is not in its vocabulary")
     some = next(iter(found.values()), 0.0)

@@ -22,7 +22,12 @@ def features(node: HostNode) -> Array:
 
 
 def matrix(node: HostNode, name: str, rows: int, columns: int | None = None) -> Array:
-    """An attribute as a matrix."""
+    """An attribute as a matrix, which is read once."""
+    key = f"{name} of {rows} rows of {columns}"
+    return node.kept(key, lambda node: _matrix(node, name, rows, columns))
+
+
+def _matrix(node: HostNode, name: str, rows: int, columns: int | None) -> Array:
     found = np.array(node.get(name) or [], np.float64)
     wanted = -1 if columns is None else columns
     if rows < 1 or found.size % rows or (columns is not None and found.size != rows * columns):
@@ -32,6 +37,10 @@ def matrix(node: HostNode, name: str, rows: int, columns: int | None = None) -> 
 
 
 def class_labels(node: HostNode) -> Array:
+    return node.kept("labels", _class_labels)
+
+
+def _class_labels(node: HostNode) -> Array:
     texts = node.get("classlabels_strings")
     numbers = node.get("classlabels_ints") or node.get("classlabels_int64s")
     if bool(texts) == bool(numbers):

@@ -67,11 +67,16 @@ def _matches(node: HostNode) -> list[Any]:
 
 def _tf_idf(node: HostNode) -> list[Any]:
     x: Array = required(node, 0)
-    pool, starts, places = _pool(node, x)
+    texts, numbers = node.get("pool_strings"), node.get("pool_int64s")
+    if bool(texts) == bool(numbers):
+        raise node.error("it needs either pool_strings or pool_int64s")
+    if (x.dtype.kind == "O") != bool(texts):
+        raise node.error("its input and its pool must both be strings, or both be numbers")
+    pool, starts, places = node.kept("pool", _pool)
     if x.ndim not in (1, 2):
         raise node.error(f"it takes one or two dimensions, got shape {list(x.shape)}")
     rows = x.reshape(-1, x.shape[-1]) if x.size else x.reshape(x.shape[0] if x.ndim == 2 else 1, 0)
-    words, known = np.unique(pool, return_inverse=True)
+    words, known = node.kept("words", lambda _: np.unique(pool, return_inverse=True))
     tokens = _codes(words, rows)
     width = int(places.max(initial=-1)) + 1
     check_room(node, (len(rows), width), np.dtype(np.float32))
@@ -93,14 +98,10 @@ def _tf_idf(node: HostNode) -> list[Any]:
     return [_weighted(node, counts, places).reshape(*x.shape[:-1], width)]
 
 
-def _pool(node: HostNode, x: Array) -> tuple[Array, list[int], Array]:
+def _pool(node: HostNode) -> tuple[Array, list[int], Array]:
     """The words of the n-grams, where those of each length begin, and their places in the
     result."""
     texts, numbers = node.get("pool_strings"), node.get("pool_int64s")
-    if bool(texts) == bool(numbers):
-        raise node.error("it needs either pool_strings or pool_int64s")
-    if (x.dtype.kind == "O") != bool(texts):
-        raise node.error("its input and its pool must both be strings, or both be numbers")
     pool = np.array(texts, object) if texts else np.array(numbers, np.int64)
     starts = [int(n) for n in node.get("ngram_counts", ())]
     places = np.array(node.get("ngram_indexes", ()), np.int64)
