@@ -190,7 +190,9 @@ class DeviceArray(NDArray):
     def part(
         self, at: int, shape: tuple[int, ...], dtype: str, strides: tuple[int, ...] | None = None
     ) -> DeviceArray:
-        """A view of the memory from byte `at` of this array on."""
+        """A view of the memory from byte `at` of this array on, of a shape, a type and `strides` in
+        elements (compact without). Raises TilewrightError where `dtype` is no type such as
+        'float32'."""
         kind, where = parse(canonical(dtype)).numpy, self._offset + at
         return DeviceArray(self._memory, shape, kind, self.device, where, strides, self._readonly)
 

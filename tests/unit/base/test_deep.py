@@ -375,6 +375,7 @@ BOUNDED = {
     "lowering.split_host_device._with_code": "over thread axes",
     "lowering.turn_loads.interleaved": "as often as lanes can be halved",
     "lowering.vectorize_loops._strips": "for the last strip",
+    "lowering.thread_accesses._conflict": "once, for accesses of one size",
 }
 
 
