@@ -28,6 +28,7 @@ from .c_language import CLanguage, function_of
 from .c_memory import allocated, contiguous
 from .cuda_bfloat import bits
 from .cuda_calls import CUDA_CALLS
+from .cuda_fixed import KINDS, FixedTerms
 from .cuda_hopper import HOPPER_CALLS
 from .cuda_mma import MMA_CALLS, branch
 from .cuda_preamble import CALLED, preamble, type_parts
@@ -80,6 +81,26 @@ class CudaPrinter(CLanguage):
     }  # fmt: skip
     expr_table = {**CLanguage.expr_table, E.Add: _add}
     stmt_table = {**CLanguage.stmt_table, IfThenElse: branch}
+
+    def statement(self, *roots: Any) -> None:
+        if self.depth == 1 and self.lines is self.outermost:
+            self.fixed.line = len(self.lines)
+        super().statement(*roots)
+
+    def expr(self, e: Any) -> str:
+        if type(e) in KINDS:
+            name = self.fixed.named(self, e, super().expr)
+            if name is not None:
+                return name
+        return super().expr(e)
+
+    def shared_place(self, text: str) -> str:
+        """What PTX takes for a place in shared memory, of the pointer to it as text."""
+        place = f"(unsigned int)__cvta_generic_to_shared({text})"
+        array, _, term = text.partition(" + ")
+        if array in self.shared_names and self.fixed.has(term):
+            return self.fixed.name(self, place, "unsigned int", place)
+        return place
 
     # -- types and constants
 
@@ -298,6 +319,8 @@ class CudaPrinter(CLanguage):
         else:
             raise self.no_memory(buffer)
         self.define_pointer(buffer.data, name, t.element, scope, known)
+        if scope == "shared":
+            self.shared_names.add(name)
 
     def _dynamic(self, name: str, t: DType, at: int) -> None:
         """Dynamic shared memory: one block whose size the launch gives, a part for each buffer."""
@@ -334,6 +357,9 @@ class CudaPrinter(CLanguage):
         self.fragments = find_fragments(self.func, allocated(self.func))
         self.extents: dict[str, int] = {}
         self.threads: set[E.Var] = set()
+        self.fixed = FixedTerms(self.threads)
+        self.outermost = self.lines
+        self.shared_names: set[str] = set()
         self.dynamic = dynamic_shared(self.func)
         access = self.func.attrs.get("tir.kernel_params_access", ())
         restrict = "__restrict__ " if self.func.attrs.get("tir.noalias", True) else ""
@@ -368,7 +394,7 @@ class CudaPrinter(CLanguage):
         limits = f"{bounds}, {least}" if least else f"{bounds}"
         launch = f" __launch_bounds__({limits})" if self.extents else ""
         head = "".join(f"  {line}\n" for line in self.head)
-        body = "\n".join(self.lines)
+        body = "\n".join(self.fixed.placed(self.lines, bare))
         signature = f"{self.func.name}({', '.join(texts)})"
         return f'extern "C" __global__ void{launch} {signature} {{\n{head}{body}\n}}\n'
 

@@ -180,7 +180,7 @@ def _ldmatrix(p: Any, e: E.Call) -> str:
     text = f"ldmatrix.sync.aligned.m8n8.x{count}{'.trans' if flip else ''}.shared.b16"
     p.line(f'asm volatile("{text} {numbers(0, count)}, [%{count}+{at}];"')
     p.line(f"    : {operands(registers, count, True, False)}")
-    p.line(f'    : "r"((unsigned int)__cvta_generic_to_shared({source})) : "memory");')
+    p.line(f'    : "r"({p.shared_place(source)}) : "memory");')
     return "0"
 
 
