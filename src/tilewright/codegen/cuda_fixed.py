@@ -22,8 +22,9 @@ _CALLS = frozenset(
 )
 KINDS = frozenset((*_ARITH, E.Call))
 _INTEGERS = ("int32", "int64")
-_FEWEST = 2
-"""Operations of a term that gets a name: one is as short as the name of its operand."""
+_FEWEST = 5
+"""Operations of a term that gets a name: fewer are cheaper to repeat than a register to keep, and
+ptxas, which is not told by a name, weighs that itself."""
 _NAME = re.compile(r"\bthread_term(?:_\d+)?\b")
 HINT = "thread_term"
 
