@@ -357,7 +357,7 @@ class CudaPrinter(CLanguage):
         self.fragments = find_fragments(self.func, allocated(self.func))
         self.extents: dict[str, int] = {}
         self.threads: set[E.Var] = set()
-        self.fixed = FixedTerms(self.threads)
+        self.fixed = FixedTerms(self.func, self.threads)
         self.outermost = self.lines
         self.shared_names: set[str] = set()
         self.dynamic = dynamic_shared(self.func)

@@ -2,7 +2,8 @@
 
 Where loops are written out, thousands of addresses begin with the same arithmetic on a thread's
 place. NVRTC would find out, in a fifth of its time; so it gets a name, before the first statement
-of the kernel's outermost block that uses it.
+of the kernel's outermost block that uses it. Kernels that are compiled in no time have none: where
+few places use a value, ptxas decides better whether to keep it or to compute it again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..loopir import expr as E
-from ..loopir.visit import CHILDREN
+from ..loopir import stmt as S
+from ..loopir.visit import CHILDREN, nodes
 
 _ARITH = frozenset((E.Add, E.Sub, E.Mul, E.Div, E.Mod, E.FloorDiv, E.FloorMod, E.Min, E.Max))
 _CALLS = frozenset(
@@ -27,6 +29,8 @@ _FEWEST = 5
 ptxas, which is not told by a name, weighs that itself."""
 _NAME = re.compile(r"\bthread_term(?:_\d+)?\b")
 HINT = "thread_term"
+LONG = 300
+"""Statements of a kernel of which NVRTC takes a good part of a second."""
 
 
 @dataclass
@@ -40,8 +44,10 @@ class _Term:
 class FixedTerms:
     """The terms of one kernel. Equal ones share an index; of what is no such term it is -1."""
 
-    def __init__(self, threads: set[E.Var]) -> None:
+    def __init__(self, func: S.PrimFunc, threads: set[E.Var]) -> None:
         self.threads = threads
+        count = sum(type(x) is S.BufferStore or type(x) is S.Evaluate for x in nodes(func.body))
+        self.needless = count < LONG
         self.line = 0
         self.within = False  # the text of a term is being written
         self._of: dict[int, tuple[Any, int]] = {}
@@ -52,7 +58,7 @@ class FixedTerms:
 
     def named(self, p: Any, e: Any, write: Callable[[Any], str]) -> str | None:
         """The name of a term, whose text `write` gives; None of what is no term, or too short."""
-        if self.within or e.dtype not in _INTEGERS:
+        if self.needless or self.within or e.dtype not in _INTEGERS:
             return None
         index = self._find(e)
         if index < 0 or self._operations[index] < _FEWEST:
@@ -75,7 +81,7 @@ class FixedTerms:
 
     def has(self, text: str) -> bool:
         """Whether text is the name of a term, or none at all."""
-        return not text or text in self._names
+        return not self.needless and (not text or text in self._names)
 
     def placed(self, lines: list[str], bare: Callable[[str], str]) -> list[str]:
         """The lines of a kernel with what names stand for, where they are used more than once."""

@@ -19,6 +19,16 @@ _USED = re.compile(r"\b(?:thread_term\w*|v(?:_\d+)?)\b")
 _TERM = re.compile(r"\bthread_term\w*")
 
 
+@pytest.fixture(autouse=True)
+def _of_short_kernels_too(monkeypatch) -> None:
+    monkeypatch.setattr(cuda_fixed, "LONG", 0)
+
+
+def test_short_kernels_have_none(monkeypatch) -> None:
+    monkeypatch.setattr(cuda_fixed, "LONG", 300)
+    assert not _TERM.search(source("movement"))
+
+
 def source(name: str, dtype: str = "float16", arch: str = "sm_80") -> str:
     with tw.target.Target(f"cuda -arch={arch}"):
         args: list[Any]
