@@ -38,7 +38,7 @@ def source(name: str, dtype: str = "float16", arch: str = "sm_80") -> str:
         elif name == "convolution":
             args = [tw.te.placeholder((1, 19, 21, 24), dtype, "x")]
             args.append(tw.te.placeholder((3, 3, 24, 40), dtype, "w"))
-            args.append(topi.nn.conv2d_nhwc(*args, 1, 1, 1))
+            args.append(topi.nn.conv2d_nhwc(args[0], args[1], 1, 1, 1))
         else:
             args = [tw.te.placeholder((7, 11, 13), dtype, "x")]
             args.append(topi.transpose(topi.exp(args[0]), (2, 0, 1)))
