@@ -230,8 +230,8 @@ for _option in (
         "compile_processes",
         int,
         0,
-        "processes that compile the kernels of a large network, with that which asks; 0 means as "
-        "many as num_threads",
+        "processes that compile the kernels of a large network, with that which asks, and threads "
+        "that give CUDA source to NVRTC, by kernels; 0 means as many as num_threads",
         _T + "COMPILE_PROCESSES",
         most=MAX_THREADS,
     ),
