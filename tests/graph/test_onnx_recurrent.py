@@ -96,7 +96,8 @@ def test_a_layer_is_one_kernel_however_long(kind: str) -> None:
         for steps in (3, 700)
     )
     assert isinstance(short, Executable) and isinstance(long, Executable)
-    assert len(long.calls) == len(short.calls) < 16
+    # of the short one's inputs some parts begin between vectors, and are copied
+    assert len(long.calls) <= len(short.calls) < 16
     _layer(kind, 700, 1)
 
 

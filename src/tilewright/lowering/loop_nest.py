@@ -19,7 +19,7 @@ from ..base.dtype import parse
 from ..base.errors import CompileError, ScheduleError
 from ..loopir.buffer import Buffer
 from ..loopir.calls import tvm_tuple
-from ..loopir.expr import PrimExpr, Var, const, is_const
+from ..loopir.expr import PrimExpr, Var, cast, const, is_const
 from ..loopir.iter import IterVar, Range
 from ..loopir.stmt import (
     Allocate,
@@ -289,7 +289,9 @@ class NestBuilder(Recursive):
         """The user's condition for storing, in terms of loop and thread variables."""
         if stage.store_predicate is None:
             return None
-        table: dict[Var, PrimExpr] = {**self.threads.vars, **{a.var: v for a, v in values.items()}}
+        # what an axis is in loops may be wider than the variable that the user wrote
+        axes = {a.var: cast(a.var.dtype, v) for a, v in values.items()}
+        table: dict[Var, PrimExpr] = {**self.threads.vars, **axes}
         predicate: PrimExpr = substitute(stage.store_predicate, table)
         own = self.bounds[stage].var
         here = {own[leaf] for leaf in stage.leaf_iter_vars}

@@ -18,7 +18,6 @@ from ..loopir.expr import LT, Add, Mul, PrimExpr, SizeVar, Var, const, is_const
 from ..loopir.iter import IterVar, ProducerLoad, Range, Reduce
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.stmt import Stmt, seq
-from ..loopir.subst import substitute
 from ..loopir.visit import free_vars, post_order_visit
 from ..schedule.placement import first_reduction_loop
 from ..schedule.relations import derived_from, derived_from_both
@@ -113,8 +112,8 @@ def _check_guards(
         raise failed(stage, f"{edges[0]} is not proved; let the tile divide the extent")
     guards += edges
     given = [(c, split) for c in guards]
-    if stage.store_predicate is not None:
-        predicate = substitute(stage.store_predicate, {a.var: v for a, v in values.items()})
+    predicate = builder.store_predicate(stage, values)
+    if predicate is not None:
         given.append((predicate, ("store predicate", "let it use outer axes only")))
     for condition, (what, advice) in given:
         found = next((v for v in free_vars(condition) if v in inner), None)
