@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tilewright as tw
 from tests.unit.lowering.evaluator import run
 from tilewright import te
 from tilewright.driver.lower import lower
@@ -59,3 +60,18 @@ def test_a_part_that_runs_over_initialises_nothing_anew(symbolic: bool) -> None:
     for simple in (True, False):
         got = run(lower(s, [a, b], simple_mode=simple)["main"], data)["B"]
         np.testing.assert_array_equal(got, 3)
+
+
+def test_a_condition_for_storing_has_the_types_of_its_axes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An axis of extent 1 beside one of 64 bits is one of 64 bits in loops."""
+    monkeypatch.setenv("TILEWRIGHT_VERIFY", "1")
+    wide = tw.tir.IntImm("int64", 31)
+    a = te.placeholder((1, wide), "float32", "a")
+    b = te.compute((1, wide), lambda i, j: a[i, j] + 1, "b")
+    s = te.create_schedule(b.op)
+    i, j = b.op.axis
+    s[b].fuse(i, j)
+    s[b].set_store_predicate(i.var >= 0)
+    x, y = np.ones((1, 31), "float32"), np.zeros((1, 31), "float32")
+    tw.build(s, [a, b])(x, y)
+    np.testing.assert_array_equal(y, x + 1)
