@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-import tilewright as tvm
+from tests.devices import device
 
 from .__main__ import first_caught, histogram, run_cases
 from .isolated import report
@@ -31,14 +31,13 @@ def test_some_random_schedules():
     assert "primitives a schedule" in histogram(stats)
 
 
-@pytest.mark.parametrize("device", ["simt", "opencl"])
-def test_some_random_kernels(device, monkeypatch):
+@pytest.mark.parametrize("name", ["simt", "opencl"])
+def test_some_random_kernels(name, monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_VERIFY", "1")
-    if not tvm.device(device, 0).exist:
-        pytest.skip(f"no {device} device")
+    device(name)
     seed = fresh_seed()
     # in processes of their own: the OpenCL compiler may crash
-    stats, failures = run_cases(KERNEL_CASES, seed, 2, 3, quiet=True, device=device)
+    stats, failures = run_cases(KERNEL_CASES, seed, 2, 3, quiet=True, device=name)
     reports = [report(f, 60) for f in failures]
     assert not failures, "\n".join(reports)
     assert stats.cases == KERNEL_CASES

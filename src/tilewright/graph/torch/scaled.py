@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ def scaled(extent: Any, factor: float) -> Any:
     return extent * by.numerator // by.denominator
 
 
+@lru_cache
 def _quotient(factor: float) -> tuple[int, Fraction]:
     """A fraction by which all extents up to one become what the factor makes them, rounded down.
     Products of float64 are rounded, so that 1.4 * 45 is below 63, and 1.4 * 10 is not below 14."""

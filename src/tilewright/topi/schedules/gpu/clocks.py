@@ -12,16 +12,16 @@ Rates are NVIDIA's: 256 products of float16 a clock of each of a multiprocessor'
 from __future__ import annotations
 
 from ....base.dtype import parse
+from ...tensor_intrin.wgmma import SPAN
 from .group_plan import LATENCY, LAUNCH, Work
 from .machine import CACHE, GpuMachine, cache_rate
 from .matmul import FEW_ROWS, whole_threads
 from .register_tiles import UNITS, blocks_of
 from .split_k import LONG, MOST_PARTS
-from .tile_plan import PARTS, TilePlan
+from .tile_plan import CORE, PARTS, TilePlan
 
-_CORES, _LANES = PARTS * 256, PARTS * UNITS  # products a clock of a multiprocessor
+_CORES, _LANES = PARTS * CORE, PARTS * UNITS  # products a clock of a multiprocessor
 _RESIDENT = 2048  # threads
-_SPAN = 128  # bytes of a step of warp groups
 
 
 def kernel_clocks(nbytes: float) -> float:
@@ -46,7 +46,7 @@ def product_clocks(
         return kernel_clocks(columns * steps * nbytes) + (rounds - 1) * LATENCY
     cores = (kind, sums) in machine.products
     if cores and machine.warp_groups:
-        plans = Work(rows, columns, 1, -(-steps * nbytes // _SPAN)).plans(machine, 1)
+        plans = Work(rows, columns, 1, -(-steps * nbytes // SPAN)).plans(machine, 1)
         if plans:
             return LAUNCH + plans[0].clocks
     if cores:

@@ -36,7 +36,8 @@ _BARRIER = 24  # instructions while a block waits for a tile
 _ADDRESS = 2  # instructions for the address of one copy
 _WRITTEN = 512, 1024  # products in steps that are written out (lowering/software_pipeline.py)
 PARTS = 4  # of a multiprocessor, each with warps, tensor cores and units of its own
-_CLOCKS = 16  # of the tensor cores of a part for the products of two fragments: A100's
+CORE = 256  # products of float16 a clock of the tensor cores of a part: A100's
+_CLOCKS = FRAGMENT**3 // CORE  # for the products of two fragments, whatever their type
 _FULL, _CLOSE = 0.9, 1.1  # of all multiprocessors, and of the least time
 _LEAST = (2, 4)  # fragments of a tile, below which copies and barriers outweigh products
 _SLOW = 1.05  # more than the fewer of these take long to compile: there has to be a reason
@@ -55,8 +56,8 @@ class TilePlan:
     def of(
         rows: int, columns: int, sums: str, filled: bool, count: int = 0, enough: int = 0
     ) -> TilePlan:
-        """For `count` products of that shape (0: as many as fill the GPU), of which `enough` blocks
-        are to be made; unless they may be `filled` up, a tile is no larger."""
+        """For `count` products of that shape (0: as many as fill the GPU) and `enough`
+        multiprocessors; unless they may be `filled` up, a tile is no larger."""
         warp = BANKS // parse(sums).nbytes // FRAGMENT
         needed = -(-columns // FRAGMENT)
         # as many warps as there are columns for
