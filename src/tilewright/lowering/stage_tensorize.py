@@ -29,7 +29,7 @@ from ..tensor.tensor import Tensor
 from .stage_body import substitute_buffers
 from .stage_guards import region_guards
 from .stage_memory import Memory
-from .tensorize_regions import Box, bind_region, buffers_by_tensor, failed
+from .tensorize_regions import Box, bind_region, buffers_by_tensor, check_starts, failed
 
 
 def tensorized_body(builder: Any, stage: StageState) -> Stmt:
@@ -284,6 +284,8 @@ class _Match:
         box = [self.axes[a] for a in op.axis]
         pairs += [(self.intrin.op.output(i), op.output(i), box) for i in range(op.num_outputs)]
         buffer_of = buffers_by_tensor(self.intrin)
+        if self.intrin.clips:
+            check_starts(self.stage, memory, self.intrin.name, op.input_tensors)
         for declared, tensor, region in pairs:
             buffer = buffer_of[declared]
             views[buffer] = bind_region(

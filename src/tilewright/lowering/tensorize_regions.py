@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..arith import Analyzer, detect_linear_equation
@@ -68,6 +69,22 @@ def bind_region(
         name=declared.name,
         offset_factor=declared.offset_factor,
     )
+
+
+def check_starts(
+    stage: StageState, memory: Memory, intrinsic: str, tensors: Sequence[Tensor]
+) -> None:
+    """What an intrinsic that clips reads begins where its pointer points: it takes a place of the
+    array by its offset, apart into rows and columns, of which an offset of the array itself would
+    become a part."""
+    for tensor in tensors:
+        if not is_const(memory.buffer(tensor).elem_offset, 0):
+            raise failed(
+                stage,
+                f"{intrinsic} reads {tensor.op.name} from the start of its array, and the buffer "
+                "that it was bound to has an elem_offset; declare that without elem_offset, and "
+                "pass an array that begins there",
+            )
 
 
 def _region_strides(

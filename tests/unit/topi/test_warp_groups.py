@@ -61,6 +61,15 @@ def run(s: Any, args: list[Any], target: str = HOPPER) -> tuple[list[Any], Any, 
     return inputs, out, report, built.imported_modules[0].get_source()
 
 
+def test_a_buffer_that_begins_later_is_refused() -> None:
+    """A tensor map takes a place's row and column out of its offset: those of the buffer itself
+    would be among them."""
+    s, args = product((64, 64, 64), "float16", (False, True))
+    later = tir.decl_buffer((64, 64), "float16", "A", elem_offset=tir.Var("first", "int32"))
+    with pytest.raises(ScheduleError, match=r"reads A from the start .* without elem_offset"):
+        tw.build(s, args, HOPPER, binds={args[0]: later})
+
+
 @pytest.mark.parametrize("batch", [(3, 3), (1, 3), (3, 1)])
 @pytest.mark.parametrize("flips", [(False, True), (True, False)])
 def test_products_of_batches(batch: tuple[int, int], flips: tuple[bool, bool]) -> None:
