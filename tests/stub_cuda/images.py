@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +31,19 @@ def remember(*args: Any, **how: Any) -> DeviceCode:
             mine = tuple(k for k in code.kernels if part.kernel in ("", k.name))
             _known[digest(part.source)] = replace(code, kernels=mine)
     return code
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """What is compiled in the body of the `with` is forgotten behind it: the loop IR of a kernel,
+    and what simt made of it, are tens of thousands of objects, which each collection of cycles
+    looks through."""
+    before = dict(_known)
+    try:
+        yield
+    finally:
+        _known.clear()
+        _known.update(before)
 
 
 def compile_cuda(

@@ -46,7 +46,7 @@ def installed(arch: str = "sm_80", devices: int = 1) -> Iterator[StubCuda]:
     been violated."""
     before = base.find("cuda")
     stub = StubCuda(arch, devices)
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, images.kept():
         for module, name, value in _patches():
             patch.setattr(module, name, value)
         patch.setenv("TILEWRIGHT_TEST_STUB", arch)
