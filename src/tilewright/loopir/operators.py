@@ -102,8 +102,7 @@ class ExprOps:
         """`self == other` as an expression."""
         return compare(expr.EQ, self, other)
 
-    def __hash__(self) -> int:
-        return id(self) >> 4
+    __hash__ = object.__hash__  # in C: no other call is made as often
 
     def __lshift__(self, other: ExprLike) -> expr.PrimExpr:
         return bitwise("tir.shift_left", self, other)

@@ -28,15 +28,27 @@ class _Broken(Exception):
     pass
 
 
+class Verified:
+    """What has been found right in one program after the other: a pass leaves most expressions as
+    they were. They are kept, so that none has the `id` of one that is gone."""
+
+    def __init__(self) -> None:
+        self.typed: dict[int, Any] = {}
+        """Nodes whose own types are right."""
+        self.whole: dict[int, tuple[Any, frozenset[E.Var]]] = {}
+        """Expressions of statements that are right where some variables are in scope."""
+
+
 class _Verifier:
     """Walks a function with an explicit stack of statements and of actions that end scopes."""
 
     statements: ClassVar[dict[type, Callable[[Any, Any], None]]] = {}
 
-    def __init__(self, func: S.PrimFunc) -> None:
+    def __init__(self, func: S.PrimFunc, before: Verified) -> None:
         self.func = func
+        self.before = before
         self.scope: dict[E.Var, str] = {}
-        self.typed: set[int] = set()
+        self.asked: list[E.Var] = []  # variables that had to be in scope, of one expression
         self.threads: dict[str, list[Any]] = {}
         self.stack: list[Any] = []
         self.owner: S.Stmt | None = None
@@ -87,6 +99,18 @@ class _Verifier:
 
     def expression(self, root: Any) -> None:
         """Check the types of all nodes below `root`, and that its variables are in scope."""
+        known = self.before.whole.get(id(root))
+        if known is not None and self.scope.keys() >= known[1]:
+            self.asked += known[1]
+            return
+        around, self.asked = self.asked, []
+        if not self.walked(root):
+            self.before.whole[id(root)] = root, frozenset(self.asked)
+        self.asked += around
+
+    def walked(self, root: Any) -> bool:
+        """Check all nodes below; whether some of them are lets, whose variables come in scope."""
+        lets = False
         stack: list[Any] = [root]
         seen: set[int] = set()  # nodes checked with the variables now in scope
         while stack:
@@ -98,9 +122,11 @@ class _Verifier:
                 seen.add(id(e))
                 self.node(e)
                 if type(e) is E.Let:
+                    lets = True
                     stack += [(e, None), e.value]
                 else:
                     stack.extend(reversed(children(e)))
+        return lets
 
     def let_scope(
         self, e: E.Let, before: set[int] | None, stack: list[Any], seen: set[int]
@@ -118,12 +144,12 @@ class _Verifier:
         kind = type(e)
         if kind is E.Var or kind is E.SizeVar:
             self.require(e in self.scope, f"variable {e.name} is used outside of its scope")
+            self.asked.append(e)
             return
         if kind is E.BufferLoad:
             self.buffer(e.buffer)
-        if id(e) in self.typed:
+        if id(e) in self.before.typed:
             return
-        self.typed.add(id(e))
         if kind not in CHECKS:
             raise _Broken(f"{e!r} (of type {kind.__name__}) stands where an expression must")
         for part in children(e):
@@ -133,12 +159,14 @@ class _Verifier:
         wrong = None if check is None else check(e)
         if wrong:
             raise _Broken(wrong)
+        self.before.typed[id(e)] = e
 
     def buffer(self, b: Buffer) -> None:
         """A buffer's memory, and what its addresses are computed from, must be in scope."""
         self.require(
             b.data in self.scope, f"buffer {b.name} is used where its memory is not in scope"
         )
+        self.asked.append(b.data)
         if len(b.shape) > 1 or b.strides:
             for e in (*b.shape, *b.strides):
                 self.expression(e)
@@ -281,19 +309,21 @@ _Verifier.statements.update(
 )
 
 
-def verify(program: Any, after: str = "") -> None:
+def verify(program: Any, after: str = "", before: Verified | None = None) -> None:
     """Raise InternalError, with the place marked in the printed text, for a malformed program.
 
-    `program` is a PrimFunc or an IRModule; `after` names the pass that made it. Checked: operands
+    `program` is a PrimFunc or an IRModule; `after` names the pass that made it; `before` knows what
+    was right in the programs of which it was made, and will know of this one. Checked: operands
     of one type and results as they say; lanes, ranks and types of reads and stores; conditions of
     type bool; every variable and every buffer's memory in scope where used and not defined again
     there; one extent for each thread axis of a kernel. Bounds of accesses are not checked.
     """
+    before = Verified() if before is None else before
     if isinstance(program, IRModule):
         for func in program.functions.values():
-            verify(func, after)
+            verify(func, after, before)
         return
-    verifier = _Verifier(program)
+    verifier = _Verifier(program, before)
     try:
         verifier.run()
     except _Broken as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..base.deep import deep_call
 from ..loopir.stmt import PrimFunc
-from ..loopir.verify import verify
+from ..loopir.verify import Verified, verify
 from ..target.target import Target
 from .even_barriers import even_barriers
 from .inject_async_copy import inject_async_copy
@@ -55,15 +55,16 @@ def run_device_pipeline(
 
     `check`: verify the function after each pass. `dump`: a folder for its text after each pass.
     """
+    verified = Verified()
     for number, one in enumerate(PASSES):
         func = deep_call(one, func, target)
         if check:
-            verify(func, after=one.__name__)
+            verify(func, one.__name__, verified)
         if dump is not None:
             dump.mkdir(parents=True, exist_ok=True)
             (dump / f"{number:02}_{one.__name__}.txt").write_text(f"{func}\n", encoding="utf-8")
     program = deep_call(split_host_device, func)
     if check:
         for kernel in program.kernels.values():
-            verify(kernel, after="split_host_device")
+            verify(kernel, "split_host_device", verified)
     return program

@@ -17,7 +17,7 @@ from ..base import config
 from ..base.deep import deep_call
 from ..base.errors import CompileError
 from ..loopir.stmt import PrimFunc
-from ..loopir.verify import verify
+from ..loopir.verify import Verified, verify
 from .blend_stores import blend_stores
 from .check_bounds import check_bounds
 from .eliminate_common import eliminate_common
@@ -181,6 +181,7 @@ class _Stages:
         self.options = options
         self.dump = dump
         self.count = 0
+        self.verified = Verified()
         if dump is not None:
             dump.mkdir(parents=True, exist_ok=True)
         self.done("loop_nest", func)
@@ -192,5 +193,5 @@ class _Stages:
         for watcher in _watchers.get():
             watcher(name, func, self.options)
         if self.options.verify:
-            verify(func, after=name)
+            verify(func, name, self.verified)
         return func

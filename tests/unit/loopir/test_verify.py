@@ -12,7 +12,7 @@ from tilewright.loopir import stmt as S
 from tilewright.loopir.buffer import Buffer
 from tilewright.loopir.iter import CommReducer, IterVar, ProducerLoad, Range, Reduce
 from tilewright.loopir.module import IRModule
-from tilewright.loopir.verify import verify
+from tilewright.loopir.verify import Verified, verify
 
 A, B8 = Buffer((64,), name="A"), Buffer((8, 8), "int8", name="B")
 a_handle, b_handle = E.Var("a", "handle"), E.Var("b", "handle")
@@ -249,3 +249,26 @@ def test_deep_and_shared_programs() -> None:
         v = E.Var("v", "float32")
         nested = E.Let(v, x, E.Add(v, nested))
     verify(function(store(nested, 0)))
+
+
+def test_what_was_right_before_is_asked_again_where_it_stands() -> None:
+    """Passes leave expressions as they were, and take away what these need: loops, lets, memory."""
+    known = Verified()
+    index, square = E.Add(i, n), Buffer((n, n), name="square")
+    kept = store(x, index)
+    reads = S.Evaluate(E.BufferLoad(square, (i, i)))
+    inside = S.Allocate(square, reads)
+    let = value(E.Let(j, n, E.Add(j, n)))
+    for _ in range(2):
+        verify(function(loop(i, 4, S.seq(kept, inside, let))), "first", known)
+    for wrong, text in (
+        (kept, "variable i is used outside"),
+        (loop(i, 4, reads), "buffer square is used where its memory"),
+        (loop(j, 4, let), "j is defined again"),
+        (loop(i, 4, store(index, 0)), "a value of type int32 is stored"),
+    ):
+        with pytest.raises(InternalError, match=rf"after second: .*{text}"):
+            verify(function(wrong), "second", known)
+    few = S.PrimFunc([a_handle, p], loop(i, 4, kept), None, {a_handle: A})
+    with pytest.raises(InternalError, match="variable n is used outside"):
+        verify(few, "third", known)
