@@ -84,7 +84,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     multiply_whole_images(graph, not _is_device(target) or dtype != "float32")
     turn_products(graph)
     recurrent(graph, target)
-    if _is_device(target):
+    if _is_device(target) and graph.symbols is None:  # plans and clocks are those of known sizes
         merge_siblings(graph, target, dtype)
         fuse_attention(graph, target, dtype)
     fuse_rows(graph)
@@ -192,8 +192,6 @@ def compile(
     chosen = target_for(target, dtype)
     if graph.rest is not None:
         return StagedExecutable(graph, chosen, dtype, records, progress, compile)
-    if graph.symbols is not None and _is_device(chosen):
-        raise CompileError(f"{graph.name}: devices take fixed sizes")
     with Team(chosen) as team:
         team.expect(graph)
         return _compiled(graph, dtype, records, progress, team)
@@ -255,7 +253,7 @@ def _open_executable(
     which: Sequence[int],
     team: Team,
     progress: Progress | None,
-) -> Executable:
+) -> Executable | DeviceExecutable:
     """A network whose sizes are known at each call only (rt/open_sizes.py): slots of inputs,
     outputs, constants, symbols, and of each value between kernels."""
     target = team.target
@@ -286,14 +284,19 @@ def _open_executable(
         list(symbols.conditions),
         [d for d in counts if not isinstance(d, int)],
         [(dim_of(v.nbytes), *life) for v, life in lives.items()],
+        DEVICE_ALIGN if _is_device(target) else ALIGNMENT,
     )
     data = _placed(constants, groups)
+    nodes = [[n.name for n in g.nodes] for g in groups]
+    signature = (original.name, plain(graph.inputs), plain(original.outputs), data, 0)
+    if _is_device(target):
+        with target:
+            module = join_units(compile_units(distinct, tuned, team, progress), target)
+        recorded = [_recorded(t) for t in tuned]
+        return DeviceExecutable(*signature, module, calls, target, nodes, recorded, sizes=sizes)
     kernels = compile_kernels(distinct, tuned, team, progress)
     code = ObjectCode(kernels, emit_entry(calls, target), target)
-    nodes = [[n.name for n in g.nodes] for g in groups]
-    inputs, outputs = plain(graph.inputs), plain(original.outputs)
-    about = (original.name, inputs, outputs, data, 0, code, calls, target, nodes)
-    return Executable(*about, sizes=sizes)
+    return Executable(*signature, code, calls, target, nodes, sizes=sizes)
 
 
 def _placed(constants: Sequence[Value], groups: Sequence[Group]) -> list[Array]:

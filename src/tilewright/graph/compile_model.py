@@ -12,6 +12,7 @@ from ..rt.network import Executable
 from .build import Network, target_for
 from .build import compile as compile_graph
 from .compile_kernels import Progress
+from .device import DeviceExecutable
 from .ir import Graph
 from .open import OpenExecutable
 
@@ -93,12 +94,12 @@ def compile_open(
         return None
     name, inputs = found
     chosen = target_for(target, options["dtype"])
-    whole: Executable | None = None
+    whole: Executable | DeviceExecutable | None = None
     try:
         made = compile_graph(
             load_onnx(model, shapes, symbolic=True), chosen, **options, progress=progress
         )
-        assert isinstance(made, Executable), "the graph has no rest"
+        assert isinstance(made, (Executable, DeviceExecutable)), "the graph has no rest"
         whole = made
     except (TilewrightError, TypeError, ValueError) as error:
         if isinstance(error, ImportModelError) and error.of_model:

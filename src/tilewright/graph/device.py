@@ -20,6 +20,7 @@ from ..rt.device import Device
 from ..rt.device_array import DeviceArray
 from ..rt.device_module import DeviceFunction, prepare_sequence
 from ..rt.module import Module
+from ..rt.open_sizes import OpenSizes, Shaped, Shapes
 from ..rt.plan import (
     Array,
     KernelCall,
@@ -33,19 +34,35 @@ from ..rt.plan import (
     mebibytes,
     symbol_of,
 )
+from ..rt.signature import dim_value
 from ..target.target import Target
 
 _IDLE = 4
 """Workspaces kept for calls to come, beside those in use."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Bound:
-    """Kernels bound to arrays on the device: inputs, outputs, weights, workspace."""
+    """Kernels bound to arrays on the device: inputs, outputs, weights, workspace; of a network with
+    open sizes, those of one set of sizes."""
 
-    slots: list[NDArray]
+    now: Shaped
+    slots: list[Any]
     calls: list[tuple[DeviceFunction, tuple[Any, ...]]]
-    launch: Callable[[], None]
+    often: bool  # whether it is likely to be launched again
+    _prepared: Callable[[], None] | None = None
+
+    def launch(self) -> None:
+        """All kernels. Those of sizes that may not come again are prepared for many launches (on
+        CUDA as a graph, which takes as long to make as some launches) when they do come again."""
+        if self._prepared is None and not self.often:
+            self.often = True
+            for function, args in self.calls:
+                function(*args)
+            return
+        if self._prepared is None:
+            self._prepared = prepare_sequence(self.calls)
+        self._prepared()
 
 
 class DeviceExecutable(Shown):
@@ -53,7 +70,8 @@ class DeviceExecutable(Shown):
 
     Weights are copied to the device once, at the first use. Inputs are copied to it and outputs
     from it at each call; what flows between kernels stays there, in a workspace. Launches are bound
-    to that once. Calls from several threads at once have a workspace each.
+    to that once, of a network with open sizes once for each set of sizes. Calls from several
+    threads at once have a workspace each.
     """
 
     def __init__(
@@ -68,9 +86,12 @@ class DeviceExecutable(Shown):
         target: Target,
         nodes: Sequence[Sequence[str]],
         tuned: Sequence[bool],
-        work: Callable[[], list[Work]],
+        work: Callable[[], list[Work]] = list,
         device: Device | None = None,
+        sizes: OpenSizes | None = None,
     ) -> None:
+        """`work` counts what calls have to do. `sizes`: what depends on sizes that are known at
+        each call only."""
         self.name = name
         self.inputs = list(inputs)
         self.outputs = list(outputs)
@@ -84,6 +105,9 @@ class DeviceExecutable(Shown):
         self.distinct = len(tuned)
         self.tuned = sum(tuned)
         self.device = device if device is not None else Device(target.kind.device_type)
+        self.sizes = sizes
+        self._shapes = None if sizes is None else Shapes(name, self.inputs, self.outputs, sizes)
+        self._fixed = Shaped(self.inputs, self.outputs, workspace)
         self._work = work
         self._lock = Lock()
         self._weights: list[NDArray] | None = None
@@ -104,47 +128,68 @@ class DeviceExecutable(Shown):
                 ]
             return self._weights
 
-    def _bind(self) -> _Bound:
+    def shaped(self, inputs: Mapping[str, Any]) -> Shaped:
+        """The network at the sizes of some inputs; OtherSizesError where it is not for them."""
+        return self._fixed if self._shapes is None else self._shapes.of(inputs)
+
+    def _bind(self, now: Shaped) -> _Bound:
         """Arrays on the device for one call at a time, and what launches all kernels on them."""
-        slots = [
-            *(new_array(v.shape, v.dtype, self.device) for v in (*self.inputs, *self.outputs)),
+        workspace = new_array((max(now.workspace, 1),), "uint8", self.device)
+        assert isinstance(workspace, DeviceArray)
+        slots: list[Any] = [
+            *(new_array(v.shape, v.dtype, self.device) for v in (*now.inputs, *now.outputs)),
             *self._constants(),
-            new_array((max(self.workspace_bytes, 1),), "uint8", self.device),
+            *now.symbols,
         ]
+        if self.sizes is None:
+            slots.append(workspace)
+        else:
+            slots += [workspace.part(at, (now.workspace - at,), "uint8") for at in now.offsets]
         bound = [self._call(call, slots) for call in self.calls]
-        return _Bound(slots, bound, prepare_sequence(bound))
+        return _Bound(now, slots, bound, self.sizes is None)
 
     def _call(
-        self, call: KernelCall, slots: Sequence[NDArray]
+        self, call: KernelCall, slots: Sequence[Any]
     ) -> tuple[DeviceFunction, tuple[Any, ...]]:
         """The function of a kernel and its arguments."""
         function = self.module[symbol_of(call.kernel)]
-        arrays = []
-        for place, want in zip(call.args, function.info.args):
-            array = slots[place.slot]
-            assert isinstance(array, DeviceArray)
-            shape, strides = (
-                None if dims is None else tuple(int(d) for d in dims)  # type: ignore[arg-type]
-                for dims in (want.shape, want.strides)
-            )
-            if (array.shape, array.dtype, place.offset, strides) != (shape, want.dtype, 0, None):
-                array = array.part(place.offset, shape or (), want.dtype, strides)
-            arrays.append(array)
+        wanted = list(zip(call.args, function.info.args))
+        sizes = {want.name: slots[place.slot] for place, want in wanted if not want.is_array}
+        args: list[Any] = []
+        for place, want in wanted:
+            given = slots[place.slot]
+            if isinstance(given, DeviceArray):
+                shape, strides = (
+                    None if dims is None else tuple(dim_value(d, sizes) for d in dims)
+                    for dims in (want.shape, want.strides)
+                )
+                if (given.shape, given.dtype, place.offset, strides) != (
+                    shape, want.dtype, 0, None,
+                ):  # fmt: skip
+                    given = given.part(place.offset, shape or (), want.dtype, strides)
+            args.append(given)
         assert isinstance(function, DeviceFunction)
-        return function, tuple(arrays)
+        return function, tuple(args)
 
     @contextmanager
-    def _with(self, arrays: Sequence[Array]) -> Iterator[_Bound]:
+    def _with(self, arrays: Sequence[Array], now: Shaped) -> Iterator[_Bound]:
         """Launches on these inputs, whose arrays nobody else uses meanwhile."""
-        try:
-            bound = self._idle.pop()  # one step, so no lock
-        except IndexError:
-            bound = self._bind()
+        bound = self._taken(now)
         for slot, data in zip(bound.slots, arrays):
             slot.copyfrom(data)
         yield bound
-        if len(self._idle) < _IDLE:
+        with self._lock:
             self._idle.append(bound)
+            del self._idle[:-_IDLE]  # those that were used last stay
+
+    def _taken(self, now: Shaped) -> _Bound:
+        """What is bound for these sizes and idle, the last that was used; or bound now."""
+        with self._lock:
+            for bound in reversed(self._idle):
+                if bound.now is now:
+                    self._idle.remove(bound)
+                    return bound
+        return self._bind(now)
 
     def __repr__(self) -> str:
         weights = sum(a.nbytes for a in self.constants)
@@ -170,9 +215,10 @@ class DeviceExecutable(Shown):
         """Outputs by name. `inputs` has one array for each input, of its dtype and shape.
         `outputs`: arrays of the CPU to copy outputs to, for any of them, as `Executable.run` takes
         them."""
-        arrays = checked_inputs(self.name, self.inputs, inputs)
-        given = checked_outputs(self.name, self.outputs, outputs, arrays) if outputs else None
-        with self._with(arrays) as bound:
+        now = self.shaped(inputs)
+        arrays = checked_inputs(self.name, now.inputs, inputs)
+        given = checked_outputs(self.name, now.outputs, outputs, arrays) if outputs else None
+        with self._with(arrays, now) as bound:
             bound.launch()
             first = len(self.inputs)
             results = [a.numpy() for a in bound.slots[first : first + len(self.outputs)]]
@@ -187,13 +233,15 @@ class DeviceExecutable(Shown):
     def prepare(self, inputs: Mapping[str, Any]) -> Callable[[], None]:
         """A call on inputs that are on the device already; returns when the device is done. For
         timing, by one thread at a time."""
-        bound = self._bind()
-        for slot, data in zip(bound.slots, checked_inputs(self.name, self.inputs, inputs)):
+        now = self.shaped(inputs)
+        bound = self._bind(now)
+        launch = prepare_sequence(bound.calls)
+        for slot, data in zip(bound.slots, checked_inputs(self.name, now.inputs, inputs)):
             slot.copyfrom(data)
         runtime = self.device.runtime
 
         def call() -> None:
-            bound.launch()
+            launch()
             runtime.sync()
 
         return call
@@ -203,7 +251,8 @@ class DeviceExecutable(Shown):
         for."""
         runtime = self.device.runtime
         result = []
-        with self._with(checked_inputs(self.name, self.inputs, inputs)) as bound:
+        now = self.shaped(inputs)
+        with self._with(checked_inputs(self.name, now.inputs, inputs), now) as bound:
             bound.launch()
             runtime.sync()
             for call, nodes in zip(bound.calls, self.nodes):

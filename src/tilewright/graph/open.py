@@ -14,6 +14,7 @@ from ..rt.network import Executable
 from ..rt.open_sizes import OtherSizesError, bound_sizes
 from ..rt.plan import Array, Tensor, alone_or_tuple, by_name, described, shapes_given
 from ..target.target import Target
+from .device import DeviceExecutable
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class OpenExecutable(Shown):
         name: str,
         inputs: Sequence[Tensor],
         target: Target,
-        whole: Executable | None,
+        whole: Executable | DeviceExecutable | None,
         fixed: Callable[[Mapping[str, tuple[int, ...]]], Any],
     ) -> None:
         self.name = name

@@ -48,16 +48,18 @@ class OpenSizes:
 
     `conditions`: (dimension, relation to 0, whether it holds); `counts`: of elements of arrays,
     which code counts in int32; `values`: of what lies between kernels, in the order of the slots,
-    the bytes, and the first and last kernel that sees it.
+    the bytes, and the first and last kernel that sees it; `align`: of which number of bytes their
+    places in the workspace are multiples.
     """
 
     symbols: Sequence[str]
     conditions: Sequence[tuple[Dim, str, bool]]
     counts: Sequence[Dim]
     values: Sequence[tuple[Dim, int, int]]
+    align: int = ALIGNMENT
 
     def to_json(self) -> list[Any]:
-        """What `from_json` reads."""
+        """What `from_json` reads, of a network on a CPU."""
         return [list(self.symbols), list(self.conditions), list(self.counts), list(self.values)]
 
     @staticmethod
@@ -95,7 +97,7 @@ class OpenSizes:
 
         nbytes = [dim_value(d, sizes) for d, _, _ in self.values]
         born, last = [v[1] for v in self.values], [v[2] for v in self.values]
-        offsets, size = places_of(nbytes, born, last, ALIGNMENT)
+        offsets, size = places_of(nbytes, born, last, self.align)
         return Shaped(
             [known(v) for v in inputs],
             [known(v) for v in outputs],

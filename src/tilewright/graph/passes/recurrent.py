@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base.errors import CompileError
 from ...target.target import Target
 from ...topi.nn.recurrent_layer import products_of
 from ...topi.schedules.gpu.machine import GpuMachine
@@ -38,7 +39,12 @@ def recurrent(graph: Graph, target: Target) -> Graph:
         if "gpu" not in target.keys:
             return _packed(node, Machine.of(target))
         batch, _, hidden = node.inputs[1].shape
-        few = takes_step(batch, hidden, GpuMachine.of(target))
+        if isinstance(node.inputs[0].shape[0], Size):
+            raise CompileError(
+                f"{node.name}: devices compute a recurrent layer step by step, and how many steps "
+                "there are is not known; fix the length of its input (shapes={...})"
+            )
+        few = not isinstance(batch, Size) and takes_step(batch, hidden, GpuMachine.of(target))
         return (_Steps if few else _Products)(node).nodes
 
     return graph.rewrite(instead)
