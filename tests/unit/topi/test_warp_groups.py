@@ -17,6 +17,7 @@ from tilewright import te, tir, topi
 from tilewright.base.errors import CompileError, ScheduleError
 from tilewright.rt.drivers import nvrtc
 from tilewright.target.target import Target
+from tilewright.topi.schedules.machine import likely_sizes
 from tilewright.topi.tensor_intrin import WarpGroupTile
 
 NUMPY = {"bfloat16": ml_dtypes.bfloat16}
@@ -59,6 +60,43 @@ def run(s: Any, args: list[Any], target: str = HOPPER) -> tuple[list[Any], Any, 
     *others, report = built.run_simt(*inputs, out).values()  # those lay operands anew
     assert all(one.findings == [] for one in others)
     return inputs, out, report, built.imported_modules[0].get_source()
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "dtype", "rows"),
+    [
+        (256, 128, "float16", (1, 64, 65, 513)),
+        (136, 72, "bfloat16", (100,)),
+        (96, 256, "int8", (7, 129)),
+    ],
+)
+def test_rows_that_are_known_when_it_runs(
+    n: int, k: int, dtype: str, rows: tuple[int, ...]
+) -> None:
+    """As networks with open sizes have them, whose arrays are compact."""
+    m: Any = te.var("m")
+    a, b = te.placeholder((m, k), dtype, "A"), te.placeholder((n, k), dtype, "B")
+    sums = "int32" if dtype == "int8" else "float32"
+    c = topi.add(topi.nn.dense(a, b, None, sums), 1)
+    with Target(HOPPER), likely_sizes({m: 512}):
+        s = topi.generic.schedule_dense(c)
+    compact = {t: tir.decl_buffer(t.shape, t.dtype, t.name) for t in (a, b, c)}
+    built = tw.build(s, [a, b, c], HOPPER, binds=compact)
+    assert "wgmma" in built.imported_modules[0].get_source()
+    rng, kind = np.random.default_rng(1), NUMPY.get(dtype, np.dtype(dtype))
+    y = rng.integers(-8, 9, (n, k)).astype(kind)
+    for count in rows:
+        x = rng.integers(-8, 9, (count, k)).astype(kind)
+        out = np.zeros((count, n), sums)
+        (report,) = built.run_simt(x, y, out).values()
+        assert report.findings == []
+        np.testing.assert_array_equal(out, x.astype(np.float64) @ y.T.astype(np.float64) + 1)
+
+
+def test_rows_that_are_not_known_are_those_of_an_operand_that_lies_along_the_steps() -> None:
+    m: Any = te.var("m")
+    with pytest.raises(ScheduleError, match="a row of A has m elements, which has to be known"):
+        WarpGroupTile("float16", 64, 64, (m, 64, 64), (False, True))
 
 
 def test_a_buffer_that_begins_later_is_refused() -> None:

@@ -102,7 +102,8 @@ _LIKELY: ContextVar[Mapping[Any, int] | None] = ContextVar("likely", default=Non
 @contextmanager
 def likely_sizes(values: Mapping[Any, int]) -> Iterator[None]:
     """Schedules made within are for these values of variables of shapes: right for others too,
-    since an axis is cut by constants alone, and as fast as they are near."""
+    since an axis is cut by constants alone, and as fast as they are near. Arguments of such shapes
+    have to be compact: buffers that say so are bound to them."""
     token = _LIKELY.set({**(_LIKELY.get() or {}), **values})
     try:
         yield

@@ -30,7 +30,7 @@ from ...loopir import hopper_calls as H
 from ...loopir.buffer import Buffer, decl_buffer
 from ...loopir.calls import storage_sync
 from ...loopir.construct import cast
-from ...loopir.expr import And, Call, FloorDiv, FloorMod, Var, const
+from ...loopir.expr import And, Call, FloorDiv, FloorMod, PrimExpr, Var, const
 from ...loopir.stmt import (
     UNROLL_BY,
     Allocate,
@@ -66,7 +66,8 @@ SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
 class WarpGroupTile:
     """A tile of `rows` x `columns` of a product of arrays of `dtype`, sums as `SUMS` has them.
 
-    `extents`: rows, columns and steps of the whole product, which arrays have. `along`: of each
+    `extents`: rows, columns and steps of the whole product, which arrays have; rows may be known
+    when it runs only, if the reduction runs along those of its operand. `along`: of each
     operand, whether the reduction runs along its rows in memory (A[i, k], B[j, k]), or not
     (A[k, i], B[k, j]). `stages`: steps that have room in shared memory at once. `specialized`: see
     the head. `batch`: how many matrices the array of each operand has, of which one is read (its
@@ -78,7 +79,7 @@ class WarpGroupTile:
     dtype: str
     rows: int
     columns: int
-    extents: tuple[int, int, int]
+    extents: tuple[int | PrimExpr, int, int]
     along: tuple[bool, bool] = (True, False)
     stages: int = 4
     specialized: bool = True
@@ -106,6 +107,8 @@ class WarpGroupTile:
             return f"a part of the reduction is a multiple of {self.step}, not {self.length}"
         m, n, k = self.extents
         for name, row in (("A", k if self.along[0] else m), ("B", k if self.along[1] else n)):
+            if not isinstance(row, int):
+                return f"a row of {name} has {row} elements, which has to be known"
             if row * self.nbytes % 16:
                 return f"a row of {name} has {row * self.nbytes} bytes, no multiple of 16"
         return ""
@@ -118,7 +121,8 @@ class WarpGroupTile:
     @property
     def held(self) -> int:
         """Rows that the product has of a tile."""
-        return min(self.rows, self.extents[0])
+        rows = self.extents[0]
+        return min(self.rows, rows) if isinstance(rows, int) else self.rows
 
     @property
     def step(self) -> int:

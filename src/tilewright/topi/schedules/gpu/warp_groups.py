@@ -17,7 +17,7 @@ from ....loopir.iter import ProducerLoad
 from ....loopir.visit import walk
 from ....schedule.api import Schedule
 from ....schedule.state import GROUP_ROOT
-from ....tensor.op import PlaceholderOp
+from ....tensor.op import PlaceholderOp, domain
 from ....tensor.tensor import Tensor
 from ...tensor_intrin.wgmma import (
     GROUP,
@@ -28,7 +28,7 @@ from ...tensor_intrin.wgmma import (
     wgmma_store,
     wgmma_tile,
 )
-from ..machine import extent_of, nearby, whole_vectors
+from ..machine import extent_of, known_extent, nearby, whole_vectors
 from .group_plan import Work
 from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks
 from .operands import Operand, read_widened
@@ -45,8 +45,8 @@ def tile_for(
     s: Schedule, product: Tensor, sides: tuple[Operand, Operand], machine: GpuMachine
 ) -> WarpGroupTile | None:
     """The tile of a product that warp groups are for, None of others: of matrices, or of a batch of
-    them, of types and sums that `SUMS` has, sizes known, that lie in memory, at least as large as
-    the smallest tile."""
+    them, of types and sums that `SUMS` has, that lie in memory, at least as large as the smallest
+    tile. Sizes are known, but for rows of a matrix along which the reduction runs."""
     kinds = {x.tensor.dtype for x in sides}
     if machine.warp_groups < 2 * GROUP or len(product.shape) not in (2, 3):
         return None
@@ -56,6 +56,9 @@ def tile_for(
     if not read_widened(product.op, sides):
         return None
     shapes = [[const_int(n) or 0 for n in x.tensor.shape] for x in sides]
+    open_rows = len(product.shape) == 2 and sides[0].along and not shapes[0][0]
+    if open_rows:
+        shapes[0][0] = extent_of(product.op.axis[0])
     if any(0 in shape or len(shape) != len(product.shape) for shape in shapes):
         return None
     batch = None
@@ -71,7 +74,8 @@ def tile_for(
     k += -k % sides[0].widest
     if k < 1:
         return None
-    whole = WarpGroupTile(dtype, GROUP_ROWS, SPAN, (m, n, k), along, 2, True, batch)
+    rows = domain(product.op.axis[-2]).extent if open_rows else m
+    whole = WarpGroupTile(dtype, GROUP_ROWS, SPAN, (rows, n, k), along, 2, True, batch)
     work = Work(m, n, 1 if batch is None else max(batch), -(-k // whole.step))
     tiles: dict[tuple[int, ...], tuple[WarpGroupTile, int]] = {}
     for plan in work.plans(machine, 1 if along[1] else whole.step):
@@ -82,7 +86,8 @@ def tile_for(
         return None
     name = product.op.name
     tile, best = tiles[machine.choose(name, "tile", tiles)]
-    (parts,) = machine.choose(name, "parts", [(best,), *((p,) for p in work.parts)])
+    options = [(1,)] if open_rows else [(best,), *((p,) for p in work.parts)]
+    (parts,) = machine.choose(name, "parts", options)
     steps = -(-work.steps // parts)
     most = min(_STAGES[-1], _room(tile, machine) // tile.stage_bytes, max(steps, 2))
     best = work.stages(tile.rows, tile.columns, most)
@@ -131,7 +136,8 @@ def schedule_on_warp_groups(
     bx, x = stage.split(j, factor=tile.columns)
     stripe, x = stage.split(x, factor=wide)
     stage.reorder(*batch, by, bx, stripe, y, x)
-    shape = (-(-extent_of(i) // tile.rows), -(-extent_of(j) // tile.columns))
+    # which rows of blocks lie side by side follows from how many there are
+    shape = (-(-(known_extent(i) or 0) // tile.rows), -(-extent_of(j) // tile.columns))
     place = bind_blocks(stage, batch, by, bx, shape, machine, (tile.rows, tile.columns))
     stage.unroll(stripe)
     flat = stage.fuse(y, x)
