@@ -22,8 +22,9 @@ from .check import check_model
 from .converters import CONVERTERS
 from .faults import Faults
 from .file import carried, element_type, load_tensor, read_model
+from .importer import Importer
 from .model import Model, pending_nodes, weights_of
-from .program import Importer, Program
+from .program import Program
 from .sound import check_functions, check_names, check_nodes
 
 __all__ = ["CONVERTERS", "input_names", "load_onnx", "load_tensor"]

@@ -1,0 +1,63 @@
+"""Whether both branches of an If may be computed, of which a selection takes one.
+
+A branch may not fail where it is not taken: it reads and writes at no places that data says, but for
+those that are moved into the tensor (and whole numbers divided by 0 are 0). Both take less time than
+Python does between two graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+from typing import Any
+
+from ..ir import Node, Value
+from ..ops import OPS
+from ..ops.spec import ELEMWISE
+from ..shapes import is_open
+from .model import weights_of
+
+_MOST = 1 << 15
+"""Elements that branches compute, or multiply: some microseconds' work."""
+
+_FEW = 64
+"""Nodes of a branch that are tried."""
+
+_PRODUCTS = ("dense", "matmul", "batch_matmul")
+_SAFE = {
+    *("reshape", "transpose", "pad", "mirror_pad", "broadcast_to", "tile", "slice", "concat"),
+    *("take", "roll", "arange", "extents", "diagonal", "one_hot", "reduce", "arg"),
+    *("softmax", "log_softmax", "cumsum", *_PRODUCTS),
+}
+"""Operations beside the element-wise ones: `take` puts places that do not exist to the ends."""
+
+
+def may_be_little(graph: Any) -> bool:
+    """Whether a branch is worth importing for that."""
+    sizes = (prod(t.dims) for t in weights_of(graph))
+    return len(graph.node) <= _FEW and sum(sizes) <= _MOST
+
+
+def is_little(nodes: Iterable[Node]) -> bool:
+    """Whether these may be computed whether or not their results are wanted."""
+    total = 0
+    for node in nodes:
+        if not _is_safe(node) or any(is_open(v.shape) for v in (*node.inputs, *node.outputs)):
+            return False
+        total += _work(node)
+    return total <= _MOST
+
+
+def are_alike(a: Value, b: Value) -> bool:
+    """Whether a selection of two values is either of them."""
+    return (a.shape, a.dtype) == (b.shape, b.dtype)
+
+
+def _is_safe(node: Node) -> bool:
+    return node.op in _SAFE or OPS[node.op].kind == ELEMWISE
+
+
+def _work(node: Node) -> int:
+    if node.op in _PRODUCTS:
+        return int(prod(node.output.shape) * node.inputs[0].shape[-1])
+    return max(int(prod(v.shape)) for v in (*node.inputs, *node.outputs))
