@@ -1,8 +1,8 @@
 """Whether both branches of an If may be computed, of which a selection takes one.
 
-A branch may not fail where it is not taken: it reads and writes at no places that data says, but for
-those that are moved into the tensor (and whole numbers divided by 0 are 0). Both take less time than
-Python does between two graphs.
+A branch may not fail where it is not taken: it reads and writes at no places that data says, but
+for those that are moved into the tensor (and whole numbers divided by 0 are 0). Both take less time
+than Python does between two graphs.
 """
 
 from __future__ import annotations
