@@ -162,7 +162,7 @@ def _weighted(c: Compose, node: OnnxNode, gate: Value, up: Value) -> Value:
     return c("multiply", c("swish", gate, alpha=node.get("activation_alpha", 1.0)), up)
 
 
-_OF_EXPERTS = {
+_OF_EXPERTS: dict[str, tuple[str, dict[str, Any]]] = {
     "relu": ("relu", {}),
     "gelu": ("gelu", {"approximate": "tanh"}),
     "silu": ("swish", {"alpha": 1.0}),
