@@ -13,6 +13,7 @@ from math import pi, prod
 from typing import Any
 
 from ..ir import Value
+from ..onnx.convolution import added_windows
 from ..onnx.signal import real_inverse, transform
 from .convert import Call, Converter
 
@@ -272,8 +273,7 @@ def unfold_backward(
     x = c.transpose(x, (*others, rank, axis))
     outer = x.shape[:-2]
     columns = c.reshape(x, (1, prod(outer) * size, x.shape[-1]))
-    how: dict[str, Any] = {"strides": (step,), "padding": (0, 0), "dilation": (1,)}
-    y = c("col2im", columns, image=(shape[axis],), block=(size,), **how)
+    y = added_windows(c, columns, (shape[axis],), (size,), (step,), (0, 0), (1,))
     y = c.reshape(y, (*outer, shape[axis]))
     back = [*others, axis]
     return c.transpose(y, [back.index(k) for k in range(rank)])
