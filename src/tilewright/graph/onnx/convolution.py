@@ -282,7 +282,7 @@ def added_windows(
 ) -> Value:
     """Windows (n, channels * elements, windows) added up where they are in images.
 
-    With strides, each element of an image is in one of as many phases, to which every so manieth
+    With strides, each element of an image is in one of as many phases, to which every so maniest
     element of windows adds; each phase is an image of windows without strides.
     """
     rank, n = len(block), x.shape[0]
