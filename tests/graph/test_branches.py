@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from onnx import helper, numpy_helper, parser
 
+import tilewright
 from tests.graph.ort import reference
 from tests.graph.test_loops import looked_up
 from tests.graph.test_staged import BRANCH, HEAD, floats
 from tests.narrow import as_a
 from tilewright import graph
+from tilewright.graph.open import OpenExecutable
 from tilewright.graph.staged import StagedExecutable
 from tilewright.rt.network import Executable
 
@@ -108,6 +110,19 @@ def test_much_work_is_done_where_it_is_wanted() -> None:
     shape = "float[300, 700]"
     text = branches("y = Exp (x)", "y = Identity (x)", f"{shape} y", f"{shape} x")
     same_in_both(text, StagedExecutable, x=floats(300, 700))
+
+
+def test_open_sizes() -> None:
+    """As far as they are little work; others are compiled for their shapes."""
+    text = branches("t = Exp (x)  y = Add (t, d)", "y = Neg (d)", "float[N, 5] y", "float[N, 5] x")
+    made = parser.parse_model(HEAD + text)
+    net = as_a(OpenExecutable, tilewright.compile(made))
+    assert net.whole is not None
+    for rows in (1, 7, 5000):
+        for c in (True, False):
+            given = {"c": np.array(c), "x": floats(rows, 5)}
+            got, want = net.run(given)["y"], reference(made, given)["y"]
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, strict=True)
 
 
 @pytest.mark.parametrize("opset", [7, 9, 11, 13, 17, 21, 23])

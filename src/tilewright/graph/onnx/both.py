@@ -14,11 +14,11 @@ from typing import Any
 from ..ir import Node, Value
 from ..ops import OPS
 from ..ops.spec import ELEMWISE
-from ..shapes import is_open
+from ..sizes import same
 from .model import weights_of
 
 _MOST = 1 << 15
-"""Elements that branches compute, or multiply: some microseconds' work."""
+"""Elements that branches read, compute or multiply: some microseconds' work."""
 
 _FEW = 64
 """Nodes of a branch that are tried."""
@@ -40,24 +40,21 @@ def may_be_little(graph: Any) -> bool:
 
 def is_little(nodes: Iterable[Node]) -> bool:
     """Whether these may be computed whether or not their results are wanted."""
-    total = 0
+    total: Any = 0
     for node in nodes:
-        if not _is_safe(node) or any(is_open(v.shape) for v in (*node.inputs, *node.outputs)):
+        if node.op not in _SAFE and OPS[node.op].kind != ELEMWISE:
             return False
         total += _work(node)
-    return total <= _MOST
+    return bool(total <= _MOST)
 
 
 def are_alike(a: Value, b: Value) -> bool:
     """Whether a selection of two values is either of them."""
-    return (a.shape, a.dtype) == (b.shape, b.dtype)
+    ranks = len(a.shape) == len(b.shape)
+    return ranks and a.dtype == b.dtype and all(map(same, a.shape, b.shape))
 
 
-def _is_safe(node: Node) -> bool:
-    return node.op in _SAFE or OPS[node.op].kind == ELEMWISE
-
-
-def _work(node: Node) -> int:
+def _work(node: Node) -> Any:
     if node.op in _PRODUCTS:
-        return int(prod(node.output.shape) * node.inputs[0].shape[-1])
-    return max(int(prod(v.shape)) for v in (*node.inputs, *node.outputs))
+        return prod(node.output.shape) * node.inputs[0].shape[-1]
+    return sum(prod(v.shape) for v in (*node.inputs, *node.outputs))
