@@ -17,8 +17,9 @@ from ..ops.spec import ELEMWISE
 from ..sizes import same
 from .model import weights_of
 
-_MOST = 1 << 15
-"""Elements that branches read, compute or multiply: some microseconds' work."""
+_MOST = 1 << 17
+"""Elements that branches read, compute or multiply: tens of microseconds, in which
+Python goes from one graph to the next."""
 
 _FEW = 64
 """Nodes of a branch that are tried."""
