@@ -80,7 +80,7 @@ def shapes_of(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 def input_data(
     signature: Signature, files: Mapping[str, str]
 ) -> tuple[dict[str, Array], list[str]]:
-    """Arrays for all inputs, and the names of those that are random."""
+    """Arrays for all inputs without a default, and the names of those that are random."""
     if signature.objects:
         raise TilewrightError(
             f"inputs {', '.join(signature.objects)} are text or sequences, which no file of this "
@@ -98,6 +98,8 @@ def input_data(
     for v in signature.inputs:
         if v.name in files:
             arrays[v.name] = load_array(files[v.name])
+            continue
+        if v.default is not None:
             continue
         random.append(v.name)
         dtype = parse(v.dtype)

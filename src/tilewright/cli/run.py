@@ -16,7 +16,7 @@ from ..driver.peak import fma_peak
 from ..graph.build import Network, flops
 from ..graph.build import compile as compile_graph
 from ..graph.ir import Graph
-from ..graph.onnx.load import load_onnx
+from ..graph.onnx.load import load_onnx, overridable_names
 from ..measure.places import shown
 from ..rt import threads
 from ..rt.busy import Watch
@@ -83,10 +83,11 @@ def run(options: Options) -> int:
     target = Target(options.target) if saved is None else saved.target
     if "gpu" in target.keys:
         Device(target.kind.device_type).require()  # before anything is compiled for it
-    graph = None if saved is not None else load_onnx(options.model, shapes_of(options.shapes))
+    files = pairs_of("--input", options.inputs)
+    graph = None if saved is not None else _loaded(options, files)
     signature = Signature.of(saved or graph)
-    arrays, random = input_data(signature, pairs_of("--input", options.inputs))
-    files = output_files(signature, options.outputs)
+    arrays, random = input_data(signature, files)
+    saves = output_files(signature, options.outputs)
     expected = None if options.check is None else expected_array(options.check, signature)
     name = options.compare
     peer = None if name is None else load_peer(name, options.model, graph, arrays)
@@ -94,7 +95,7 @@ def run(options: Options) -> int:
     net = _compiled(graph, options) if saved is None else saved
     compile_s = time.perf_counter() - start
     results = net.run(arrays)
-    for output, path in files.items():
+    for output, path in saves.items():
         save_array(path, results[output])
     timed, theirs = _time(net, peer, arrays, plan)
     busy = watch.note()
@@ -147,6 +148,12 @@ def _load_saved(options: Options) -> Executable | None:
             f"{options.model} is compiled already: --shape and --records are for models"
         )
     return load_network(options.model)
+
+
+def _loaded(options: Options, files: Mapping[str, str]) -> Graph:
+    """The model; initialisers that --input gives are inputs, where the model declares them so."""
+    overridable = [n for n in overridable_names(options.model) if n in files] if files else []
+    return load_onnx(options.model, shapes_of(options.shapes), overridable=overridable)
 
 
 def _compiled(graph: Any, options: Options) -> Network:

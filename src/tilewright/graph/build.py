@@ -142,7 +142,7 @@ def copy_graph(graph: Graph) -> Graph:
     def twin(v: Value) -> Value:
         if v not in table:
             table[v] = Value(v.name, v.shape, v.dtype, v.data)
-            table[v].recipe = v.recipe
+            table[v].recipe, table[v].default = v.recipe, v.default
         return table[v]
 
     inputs = [twin(v) for v in graph.inputs]
@@ -275,7 +275,7 @@ def _open_executable(
         calls.append(KernelCall(which[k], places))
 
     def plain(values: Sequence[Value]) -> list[Tensor]:
-        return [Tensor(v.name, tuple(map(dim_of, v.shape)), v.dtype) for v in values]
+        return [Tensor(v.name, tuple(map(dim_of, v.shape)), v.dtype, v.default) for v in values]
 
     made = [*graph.inputs, *(n.output for g in groups for n in g.nodes)]
     counts = dict.fromkeys(element_count(v.shape) for v in plain(made))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..base.errors import ImportModelError, TilewrightError
@@ -27,6 +27,7 @@ def compile(
     dtype: str = "float32",
     records: Any = None,
     shapes: Mapping[str, Sequence[int | str | None]] | None = None,
+    overridable: Collection[str] = (),
     args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
@@ -37,6 +38,9 @@ def compile(
     graph.Graph. shapes: extents of inputs whose dimensions the model leaves open, (8, 3, 224, 224)
     by the input's name. What stays open is known at each call: such a network is compiled once for
     all sizes (an `OpenExecutable`). In `shapes` a name or None leaves a dimension open, too.
+    overridable: initialisers of an ONNX file that its graph declares as inputs, too, and that calls
+    may give: net(image, scale=2 * scale). Others are constants, and so are these in calls that
+    leave them out.
     args, kwargs: what a torch.nn.Module is called with, as for `from_torch`.
     precision: in which weights are kept, "float32", "float16" or "bfloat16", and values between
     kernels where the target multiplies such numbers; `dtype` is its name in `graph.compile`. The
@@ -47,6 +51,8 @@ def compile(
     compiled.
     """
     dtype = dtype if precision is None else precision
+    if overridable and (isinstance(model, Graph) or args is not None or kwargs is not None):
+        raise ImportModelError("overridable names initialisers of ONNX files; this is none")
     if isinstance(model, Graph):
         if shapes:
             raise ImportModelError("shapes are for models; those of a Graph are fixed already")
@@ -68,10 +74,10 @@ def compile(
             )
         given = bytes(model) if isinstance(model, bytearray) else model
         options = {"dtype": dtype, "records": records}
-        opened = compile_open(given, shapes or {}, target, options, progress)
+        opened = compile_open(given, shapes or {}, target, options, progress, overridable)
         if opened is not None:
             return opened
-        graph = load_onnx(given, shapes)
+        graph = load_onnx(given, shapes, overridable=overridable)
     return compile_graph(graph, target, dtype=dtype, records=records, progress=progress)
 
 
@@ -81,6 +87,7 @@ def compile_open(
     target: Any,
     options: Mapping[str, Any],
     progress: Progress | None = None,
+    overridable: Collection[str] = (),
 ) -> OpenExecutable | None:
     """A model that leaves extents of its inputs open, for all of them; None where it does not.
 
@@ -89,16 +96,15 @@ def compile_open(
     """
     from .onnx.load import load_onnx, open_inputs
 
-    found = open_inputs(model, shapes)
+    found = open_inputs(model, shapes, overridable)
     if found is None:
         return None
     name, inputs = found
     chosen = target_for(target, options["dtype"])
     whole: Executable | DeviceExecutable | None = None
     try:
-        made = compile_graph(
-            load_onnx(model, shapes, symbolic=True), chosen, **options, progress=progress
-        )
+        graph = load_onnx(model, shapes, symbolic=True, overridable=overridable)
+        made = compile_graph(graph, chosen, **options, progress=progress)
         assert isinstance(made, (Executable, DeviceExecutable)), "the graph has no rest"
         whole = made
     except (TilewrightError, TypeError, ValueError) as error:
@@ -107,6 +113,6 @@ def compile_open(
         log.warning("%s is compiled for each shape of its inputs by itself: %s", name, error)
 
     def fixed(known: Mapping[str, tuple[int, ...]]) -> Any:
-        return compile_graph(load_onnx(model, known), chosen, **options)
+        return compile_graph(load_onnx(model, known, overridable=overridable), chosen, **options)
 
     return OpenExecutable(name, inputs, chosen, whole, fixed)

@@ -22,9 +22,10 @@ from .sizes import Size, Symbols
 
 class Value:
     """An array that flows through a network. `recipe`: the node that a constant was computed by,
-    from other constants."""
+    from other constants. `default`: what an input of the network is that a call leaves out, if it
+    may."""
 
-    __slots__ = ("data", "dtype", "name", "producer", "recipe", "shape")
+    __slots__ = ("data", "default", "dtype", "name", "producer", "recipe", "shape")
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class Value:
         self.shape: tuple[Any, ...] = tuple(d if isinstance(d, Size) else int(d) for d in shape)
         self.dtype = dtype
         self.data = data
+        self.default: np.ndarray[Any, Any] | None = None
         self.producer: Node | None = None
         self.recipe: Node | None = None
 

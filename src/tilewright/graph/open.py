@@ -58,6 +58,7 @@ class OpenExecutable(Shown):
         given = {v.name: inputs[v.name] for v in self.inputs if v.name in inputs}
         shapes = shapes_given(self.name, given)
         bound_sizes(self.name, self.inputs, shapes)
+        shapes = {v.name: shapes[v.name] for v in self.inputs if v.default is None}
         key = tuple(shapes.items())
         with self._lock:
             if key not in self._made:

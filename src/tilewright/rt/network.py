@@ -324,11 +324,13 @@ class Executable(Shown):
         AArch64.
         """
         known = self._target
-        constants = self.constants
+        defaults = {v.name: v.default for v in self.inputs if v.default is not None}
+        constants = [*self.constants, *defaults.values()]
         places = network_file.places_of(constants)
         description = {
             "name": self.name,
             "inputs": [[v.name, v.shape, v.dtype] for v in self.inputs],
+            "defaults": [*defaults],
             "outputs": [[v.name, v.shape, v.dtype] for v in self.outputs],
             "constants": [[canonical(a.dtype), a.shape, at] for a, at in zip(constants, places)],
             "workspace": self.workspace_bytes,
@@ -378,13 +380,20 @@ def _of_parts(parts: network_file.Parts, target: Mapping[str, Any]) -> Executabl
     kernels = [
         Kernel(str(symbol), str(title), b"", bool(t)) for symbol, title, t in told["kernels"]
     ]
+    defaults = [str(n) for n in told.get("defaults", ())]
     rows = [(parse(dtype).numpy, shape, at) for dtype, shape, at in told["constants"]]
+    weights = network_file.arrays_in(parts.weights, rows)
+    count = len(weights) - len(defaults)
+    default = dict(zip(defaults, weights[count:]))
     calls = [KernelCall(k, tuple(Place(*p) for p in args)) for k, args in told["calls"]]
     return Executable(
         told["name"],
-        [Tensor(n, tuple(map(read_dim, shape)), dtype) for n, shape, dtype in told["inputs"]],
+        [
+            Tensor(n, tuple(map(read_dim, shape)), dtype, default.get(n))
+            for n, shape, dtype in told["inputs"]
+        ],
         [Tensor(n, tuple(map(read_dim, shape)), dtype) for n, shape, dtype in told["outputs"]],
-        network_file.arrays_in(parts.weights, rows),
+        weights[:count],
         told["workspace"],
         SharedCode(parts.code, kernels, told["needs_threads"]),
         calls,

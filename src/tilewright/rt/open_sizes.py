@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from threading import Lock
 from typing import Any
@@ -93,7 +93,7 @@ class OpenSizes:
             raise OtherSizesError(f"{name}: an array has more than {MOST_NARROW} elements: {told}")
 
         def known(v: Tensor) -> Tensor:
-            return Tensor(v.name, tuple(dim_value(d, sizes) for d in v.shape), v.dtype)
+            return replace(v, shape=tuple(dim_value(d, sizes) for d in v.shape))
 
         nbytes = [dim_value(d, sizes) for d, _, _ in self.values]
         born, last = [v[1] for v in self.values], [v[2] for v in self.values]
@@ -118,7 +118,7 @@ def bound_sizes(
     sizes: dict[str, int] = {}
     first: dict[str, str] = {}
     for v in inputs:
-        shape = shapes.get(v.name)
+        shape = shapes.get(v.name, None if v.default is None else v.default.shape)
         if shape is None:
             expected = ", ".join(map(repr, inputs))
             raise ArgumentError(f"{name}: input {v.name!r} is missing; inputs: {expected}")

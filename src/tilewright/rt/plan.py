@@ -7,7 +7,7 @@ the workspace. A kernel's argument is a slot, or a place in the workspace.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Protocol
 
@@ -74,6 +74,8 @@ class Described(Protocol):
     def shape(self) -> tuple[int, ...]: ...
     @property
     def dtype(self) -> str: ...
+    @property
+    def default(self) -> Array | None: ...
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,8 @@ class Tensor:
     name: str
     shape: tuple[Any, ...]
     dtype: str
+    default: Array | None = field(default=None, compare=False)
+    """What an input is that a call leaves out, if it may."""
 
     @property
     def nbytes(self) -> int:
@@ -103,25 +107,30 @@ class Tensor:
 
 def tensors(values: Iterable[Described]) -> list[Tensor]:
     """Plain descriptions of values."""
-    return [Tensor(v.name, tuple(v.shape), v.dtype) for v in values]
+    return [Tensor(v.name, tuple(v.shape), v.dtype, v.default) for v in values]
 
 
 def checked_inputs(
     name: str, values: Sequence[Described], inputs: Mapping[str, Any]
 ) -> list[Array]:
-    """The arrays for the inputs `values` of network `name`, in order and compact.
+    """The arrays for the inputs `values` of network `name`, in order and compact; the default where
+    one that has one is left out.
 
     Raises ArgumentError where one is missing, unknown, or of another shape or dtype.
     """
     result = []
+    left_out = 0
     for v in values:
         given = inputs.get(v.name)
+        if given is None and v.default is not None and v.name not in inputs:
+            left_out += 1
+            given = v.default
         if given is None:
             _require_names(name, values, inputs)
         array = given if type(given) is np.ndarray else _converted(np.asarray, name, v.name, given)
         _require_kind(name, "input", v, array)
         result.append(compact(array))
-    if len(inputs) != len(result):
+    if len(inputs) + left_out != len(result):
         _require_names(name, values, inputs)
     return result
 
@@ -140,8 +149,8 @@ def _require_names(name: str, values: Sequence[Described], inputs: Mapping[str, 
     expected = ", ".join(repr(v) for v in values)
     for unknown in sorted(set(inputs) - known.keys()):
         raise ArgumentError(f"{name} has no input {unknown!r}; inputs: {expected}")
-    for missing in (n for n in known if n not in inputs):
-        raise ArgumentError(f"{name}: input {missing!r} is missing; inputs: {expected}")
+    for missing in (v for v in values if v.name not in inputs and v.default is None):
+        raise ArgumentError(f"{name}: input {missing.name!r} is missing; inputs: {expected}")
 
 
 def shapes_given(name: str, inputs: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:

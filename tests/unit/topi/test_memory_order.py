@@ -85,6 +85,24 @@ def test_blocks_of_channels_are_turned_in_registers() -> None:
     assert "_turned" in text_of(lambda t: topi.reshape(planes(t), (1, 64, 196)), (1, 4, 14, 14, 16))
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float16", "float32", "int64"])
+@pytest.mark.parametrize("rows", [3, 5, 8, 16, 17, 31])
+def test_transposes_to_short_rows(dtype: str, rows: int) -> None:
+    for size in (40, 129):
+        x = ints(2, rows, size, dtype=dtype)
+        check(lambda t: topi.transpose(t, (0, 2, 1)), [x], x.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("dtype, block", [("uint8", 16), ("int8", 24), ("int16", 8)])
+def test_rows_shorter_than_a_vector_are_turned_in_registers(dtype: str, block: int) -> None:
+    def packed(t: Any) -> Any:
+        return topi.pack_channels(t, block)
+
+    assert "_turned" in text_of(packed, (1, 2 * block, 14, 14), dtype=dtype)
+    x = ints(1, 2 * block, 9, 11, dtype=dtype)
+    check(packed, [x], np.moveaxis(x.reshape(1, 2, block, 9, 11), 2, -1))
+
+
 def test_short_vectors_of_many_rows_ask_for_no_digits() -> None:
     """Where neighbouring axes are no run, the inner one is a loop in those that threads share."""
     places = te.placeholder((112,), "int32", "places")

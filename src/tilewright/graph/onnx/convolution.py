@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
 from numpy import ndindex, ravel_multi_index
 
@@ -264,16 +265,57 @@ def col2im(b: Builder, node: OnnxNode) -> Value:
     rank = len(block)
     if len(x.shape) != 3 or len(image) != rank or x.shape[1] % max(prod(block), 1):
         raise node.error(f"columns {x!r} of blocks {block} for images {image}")
-    return b.add(
-        "col2im",
-        [x],
-        node.name,
-        image=image,
-        block=block,
-        strides=node.numbers("strides", rank) or [1] * rank,
-        padding=node.numbers("pads", 2 * rank) or [0] * (2 * rank),
-        dilation=node.numbers("dilations", rank) or [1] * rank,
-    )
+    strides = node.numbers("strides", rank) or [1] * rank
+    padding = node.numbers("pads", 2 * rank) or [0] * (2 * rank)
+    dilation = node.numbers("dilations", rank) or [1] * rank
+    return added_windows(Compose(b, node), x, image, block, strides, padding, dilation)
+
+
+def added_windows(
+    c: Compose,
+    x: Value,
+    image: Sequence[int],
+    block: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> Value:
+    """Windows (n, channels * elements, windows) added up where they are in images.
+
+    With strides, each element of an image is in one of as many phases, to which every so maniest
+    element of windows adds; each phase is an image of windows without strides.
+    """
+    rank, n = len(block), x.shape[0]
+    ones = (1,) * rank
+    how: dict[str, Any] = {"image": image, "strides": strides, "padding": padding}
+    if tuple(strides) == ones or tuple(dilation) != ones:
+        return c("col2im", x, block=block, dilation=dilation, **how)
+    channels = x.shape[1] // prod(block)
+    ends = [image[d] + padding[d] + padding[rank + d] - block[d] for d in range(rank)]
+    counts = [end // s + 1 for end, s in zip(ends, strides)]
+    groups = [-(-k // s) for k, s in zip(block, strides)]
+    x = c.reshape(x, (n, channels, *block, *counts))
+    more = [g * s - k for g, s, k in zip(groups, strides, block)]
+    if any(more):
+        rest = [0] * rank
+        x = c("pad", x, before=[0] * len(x.shape), after=[0, 0, *more, *rest], value=0)
+    x = c.reshape(x, (n, channels, *(d for both in zip(groups, strides) for d in both), *counts))
+    first, second = range(2, 2 + 2 * rank, 2), range(3, 3 + 2 * rank, 2)
+    x = c.transpose(x, (0, 1, *second, *first, *range(2 + 2 * rank, 2 + 3 * rank)))
+    x = c.reshape(x, (n, channels * prod(strides) * prod(groups), prod(counts)))
+    sizes = [b + g - 1 for b, g in zip(counts, groups)]
+    how = {"image": sizes, "strides": ones, "padding": (0,) * (2 * rank)}
+    x = c("col2im", x, block=groups, dilation=ones, **how) if max(groups) > 1 else x
+    x = c.reshape(x, (n, channels, *strides, *sizes))
+    turned = [k for d in range(rank) for k in (2 + rank + d, 2 + d)]
+    x = c.transpose(x, (0, 1, *turned))
+    x = c.reshape(x, (n, channels, *(b * s for b, s in zip(sizes, strides))))
+    for d, (extent, start) in enumerate(zip(image, padding), 2):
+        x = c.part(x, d, start, min(start + extent, x.shape[d]))
+    less = [extent - there for extent, there in zip(image, x.shape[2:])]
+    if not any(less):
+        return x
+    return c("pad", x, before=[0] * len(x.shape), after=[0, 0, *less], value=0)
 
 
 CONVERTERS: dict[str, Converter] = {

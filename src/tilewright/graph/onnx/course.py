@@ -61,17 +61,19 @@ def type_of(value: Any) -> Type:
 class Step:
     """A node that Python computes: where in the list it reads."""
 
-    def __init__(self, p: Pending, slots: Mapping[str, int], varied: set[int]) -> None:
-        self.p = p
+    def __init__(
+        self, program: Program, p: Pending, slots: Mapping[str, int], varied: set[int]
+    ) -> None:
+        self.program, self.p = program, p
         self.same = varied.isdisjoint(slots[name] for name in p.reads)
         """Whether it reads values of the same types at all times."""
         self.reads = [(name, slots[name]) for name in p.reads]
         self.courses: dict[str, Course] = {}
 
-    def results(self, program: Program, cells: Sequence[Any], execute: Execute) -> list[Any]:
+    def results(self, cells: Sequence[Any], execute: Execute) -> list[Any]:
         """One for each output of the node."""
         reads = {name: cells[slot] for name, slot in self.reads}
-        found = program.computed(self.p, reads, execute, self.courses, self.same)
+        found = self.program.computed(self.p, reads, execute, self.courses, self.same)
         count = len(self.p.outputs)
         return found if len(found) == count else [*found[:count], *[None] * (count - len(found))]
 
@@ -113,7 +115,7 @@ class Stage:
         varied = {*varied}
         self.steps: list[Step] = []
         for p in ready:
-            self.steps.append(Step(p, self.slots, varied))
+            self.steps.append(Step(program, p, self.slots, varied))
             for name in p.outputs:
                 self.slots[name] = self.size
                 varied.add(self.size)
@@ -129,7 +131,7 @@ class Stage:
         while True:
             cells += stage.fixed
             for step in stage.steps:
-                cells += step.results(stage.program, cells, execute)
+                cells += step.results(cells, execute)
             if stage.wanted is not None:
                 return [cells[slot] for slot in stage.wanted]
             after = stage.next(cells, execute)
@@ -168,7 +170,8 @@ class Course:
     def __init__(self, program: Program, names: Iterable[str]) -> None:
         self.program = program
         self.names = tuple(names)
-        self.around = [n for n in program.needed if n not in self.names]
+        own = {*self.names, *program.known, *program.held}
+        self.around = [n for n in program.needed if n not in own]
         self.values: list[Any] = []
         self.first: Stage | None = None
 

@@ -7,13 +7,13 @@ on it, and told in one error (sound.py).
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from numbers import Integral
 from typing import Any
 
 from ...base.errors import ImportModelError
-from ...rt.plan import Tensor
+from ...rt.plan import Tensor, compact, tensors
 from ..ir import Graph, Rest, Value
 from ..limits import Budget
 from ..shapes import is_open
@@ -22,8 +22,9 @@ from .check import check_model
 from .converters import CONVERTERS
 from .faults import Faults
 from .file import carried, element_type, load_tensor, read_model
+from .importer import Importer
 from .model import Model, pending_nodes, weights_of
-from .program import Importer, Program
+from .program import Program
 from .sound import check_functions, check_names, check_nodes
 
 __all__ = ["CONVERTERS", "input_names", "load_onnx", "load_tensor"]
@@ -42,14 +43,19 @@ has none for 128."""
 
 
 def load_onnx(
-    model: Any, shapes: Mapping[str, Sequence[Any]] | None = None, symbolic: bool = False
+    model: Any,
+    shapes: Mapping[str, Sequence[Any]] | None = None,
+    symbolic: bool = False,
+    overridable: Collection[str] = (),
 ) -> Graph:
     """Read a model: a path, bytes, or an onnx.ModelProto.
 
     `shapes` gives the extents of inputs whose dimensions the file leaves open (a batch dimension
     that is left open is taken as 1). With `symbolic`, what is still open is a size that each call
     gives (sizes.py): under its name in the file, one size wherever the name stands. A name among
-    the extents of `shapes` is such a size, too. What cannot be computed before the network runs
+    the extents of `shapes` is such a size, too. Initialisers are constants, those too that the file
+    declares as inputs; of these, `overridable` names some that each call may give: inputs behind
+    the others, whose default is the file's value. What cannot be computed before the network runs
     (branches, loops, results whose extents depend on data, text, sequences) is the graph's `rest`.
     Raises ImportModelError for files that are cut off or no ONNX; for operators that are not
     supported, and for what is malformed: all of both at once.
@@ -58,14 +64,14 @@ def load_onnx(
 
     try:
         if not symbolic:
-            return _load(onnx, model, shapes, None)
+            return _load(onnx, model, shapes, None, overridable)
         *parts, last = PARTS
         for part in parts:
             try:
-                return _load(onnx, model, shapes, Symbols(part))
+                return _load(onnx, model, shapes, Symbols(part), overridable)
             except ImportModelError:
                 continue
-        return _load(onnx, model, shapes, Symbols(last))
+        return _load(onnx, model, shapes, Symbols(last), overridable)
     except UnicodeDecodeError as error:  # names and attributes are decoded where they are asked for
         raise ImportModelError(
             f"the model holds text that is not UTF-8: {bytes(error.object)!r:.60}"
@@ -73,7 +79,11 @@ def load_onnx(
 
 
 def _load(
-    onnx: Any, given: Any, shapes: Mapping[str, Sequence[Any]] | None, symbols: Symbols | None
+    onnx: Any,
+    given: Any,
+    shapes: Mapping[str, Sequence[Any]] | None,
+    symbols: Symbols | None,
+    overridable: Collection[str],
 ) -> Graph:
     file = read_model(onnx, given)
     graph = file.proto.graph
@@ -91,6 +101,7 @@ def _load(
     known, held = model.initializers(graph, faults.noted)
     given_shapes = checked_shapes(shapes or {})
     inputs, objects, declared = _inputs(onnx, graph, {*known, *held}, given_shapes, symbols, faults)
+    inputs += _overridable(graph, known, overridable, faults)
     with faults.noted():
         model.budget.declare(inputs)
     check_names(nodes, {*declared, *(t.name for t in weights_of(graph))}, graph.output, faults)
@@ -98,19 +109,19 @@ def _load(
     name = graph.name or "network"
     wanted = [item.name for item in graph.output]
     program = Program(model, name, nodes, known, held, wanted)
-    tensors = {v.name: v for v in inputs}
+    given_inputs = {v.name: v for v in inputs}
     asking = symbols.asking if symbols is not None else nullcontext
     with asking():
-        importer = program.imported(tensors, objects)
+        importer = program.imported(given_inputs, objects)
     left = importer.left or any(n not in importer.known for n in wanted)
     if left and any(is_open(v.shape) for v in inputs):
         names = ", ".join(f"{p.kind} node {p.name!r}" for p in importer.left[:5])
         raise ImportModelError(f"shapes depend on data, or text is computed: {names}")
     if importer.left or any(n not in importer.known for n in wanted):
-        segment = program.segment_of(importer, tensors)
+        segment = program.segment_of(importer, given_inputs)
         check_model(model, inputs, {}, importer.known)
         result = segment.graph
-        asked = frozenset(n for p in segment.rest.pending for n in p.asked if n in tensors)
+        asked = frozenset(n for p in segment.rest.pending for n in p.asked if n in given_inputs)
         result.rest = Rest(inputs, objects, wanted, asked, segment.finish)
     else:
         outputs = _outputs(importer, wanted)
@@ -146,13 +157,16 @@ def checked_shapes(shapes: Any) -> Mapping[str, Sequence[Any]]:
     return shapes
 
 
-def open_inputs(model: Any, shapes: Mapping[str, Sequence[Any]]) -> tuple[str, list[Tensor]] | None:
+def open_inputs(
+    model: Any, shapes: Mapping[str, Sequence[Any]], overridable: Collection[str] = ()
+) -> tuple[str, list[Tensor]] | None:
     """The name of a model and its inputs, where `shapes` leave extents of them open and all are
     tensors of numbers; None otherwise."""
     import onnx
 
     shapes = checked_shapes(shapes)
-    graph = read_model(onnx, model).proto.graph
+    file = read_model(onnx, model)
+    graph = file.proto.graph
     known = {t.name for t in weights_of(graph)}
     symbols = Symbols()
     inputs = []
@@ -168,7 +182,40 @@ def open_inputs(model: Any, shapes: Mapping[str, Sequence[Any]]) -> tuple[str, l
         if value is None:
             return None
         inputs.append(Tensor(value.name, tuple(map(dim_of, value.shape)), value.dtype))
-    return (graph.name or "network", inputs) if symbols.likely else None
+    if not symbols.likely:
+        return None
+    if overridable:
+        whole = Model(onnx, file.proto, file.folder, Budget(file.nbytes), file.weights)
+        inputs += tensors(_overridable(graph, whole.initializers(graph)[0], overridable, Faults()))
+    return graph.name or "network", inputs
+
+
+def overridable_names(path: str | os.PathLike[str]) -> list[str]:
+    """The initialisers of a model that are inputs too: what `overridable` of `load_onnx` may
+    name."""
+    import onnx
+
+    graph = read_model(onnx, path).proto.graph
+    known = {t.name for t in weights_of(graph)}
+    return [item.name for item in graph.input if item.name in known]
+
+
+def _overridable(
+    graph: Any, known: dict[str, Value], names: Collection[str], faults: Faults
+) -> list[Value]:
+    """Inputs for initialisers of these names, which are constants no more."""
+    declared = {item.name for item in graph.input}
+    inputs = []
+    for name in dict.fromkeys(names):
+        if name not in known or name not in declared:
+            why = "no initialiser of numbers" if name not in known else "no input of the model"
+            faults.add(f"{name!r} cannot be overridable: it is {why}")
+            continue
+        weight = known.pop(name)
+        assert weight.data is not None
+        inputs.append(Value(name, weight.shape, weight.dtype))
+        inputs[-1].default = compact(weight.data)
+    return inputs
 
 
 def input_names(path: str | os.PathLike[str]) -> list[str]:

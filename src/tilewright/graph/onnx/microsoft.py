@@ -1,4 +1,4 @@
-"""Operators of ONNX Runtime's own, in domain com.microsoft: quantised and fused ones."""
+"""Operators of ONNX Runtime's own, in domain com.microsoft: products, fused ones, experts."""
 
 from __future__ import annotations
 
@@ -8,83 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..ir import Value
+from .compose import Compose
 from .convert import Builder, Converter, OnHostError, OnnxNode
 from .convolution import conv
 from .nn import gemm
 from .products import product
-from .quantize import (
-    dequantize_linear,
-    dynamic,
-    integer_product,
-    is_zero,
-    quantize_linear,
-)
-
-
-def _number(b: Builder, v: Value) -> Value:
-    return b.add("reshape", [v], shape=()) if v.shape else v
-
-
-def _dequantized(b: Builder, node: OnnxNode, index: int) -> Value:
-    """The floats that inputs `index` to `index + 2` mean: data, scale, zero point."""
-    x, scale, zero = node.input(index), node.input(index + 1), node.optional(index + 2)
-    given = [_number(b, scale)]
-    if zero is not None and not is_zero(zero):
-        given.append(_number(b, zero))
-    return b.add("dequantize", [x, *given], x.name, dtype="float32", axis=-1, block=0)
-
-
-def _quantized(
-    b: Builder, node: OnnxNode, v: Value, scale: Value, zero: Value | None, dtype: str
-) -> Value:
-    given = [_number(b, scale)]
-    if zero is not None and not is_zero(zero):
-        given.append(_number(b, zero))
-    attrs = {"dtype": dtype, "precision": "float32", "axis": -1, "block": 0}
-    return b.add("quantize", [v, *given], node.name, **attrs)
-
-
-def _pair(op: str) -> Converter:
-    """An operation of two quantised tensors, each with its scale and zero point."""
-
-    def convert(b: Builder, node: OnnxNode) -> Value:
-        both = [_dequantized(b, node, index) for index in (0, 3)]
-        out = b.add(op, both, node.name)
-        dtype = node.input(0).dtype
-        return _quantized(b, node, out, node.input(6), node.optional(7), dtype)
-
-    return convert
-
-
-def _single(op: str, **defaults: Any) -> Converter:
-    def convert(b: Builder, node: OnnxNode) -> Value:
-        attrs = {name: node.get(name, default) for name, default in defaults.items()}
-        out = b.add(op, [_dequantized(b, node, 0)], node.name, **attrs)
-        dtype = node.input(0).dtype
-        return _quantized(b, node, out, node.input(3), node.optional(4), dtype)
-
-    return convert
-
-
-def qlinear_concat(b: Builder, node: OnnxNode) -> Value:
-    scale, zero = node.input(0), node.input(1)
-    if len(node.inputs) < 5 or len(node.inputs) % 3 != 2:
-        raise node.error(f"{len(node.inputs)} inputs, which must be two and three for each tensor")
-    parts = [
-        _quantized(b, node, _dequantized(b, node, k), scale, zero, zero.dtype)
-        for k in range(2, len(node.inputs), 3)
-    ]
-    axis = node.axis(node.get("axis", 1), len(parts[0].shape))
-    return parts[0] if len(parts) == 1 else b.add("concat", parts, node.name, axis=axis)
-
-
-def qlinear_global_average_pool(b: Builder, node: OnnxNode) -> Value:
-    x = node.input(0)
-    first = 1 if node.get("channels_last", 0) else 2
-    axes = list(range(first, first + len(x.shape) - 2))
-    attrs: dict[str, Any] = {"type": "mean", "axes": axes, "keepdims": True}
-    out = b.add("reduce", [_dequantized(b, node, 0)], node.name, **attrs)
-    return _quantized(b, node, out, node.input(3), node.optional(4), x.dtype)
+from .quantize import dynamic, integer_product, number
 
 
 def _scaled(
@@ -94,7 +23,7 @@ def _scaled(
     dtype = scales[0].dtype
     factor = b.add("multiply", scales, node.name + ".scale")
     if prod(factor.shape) == 1:
-        factor = _number(b, factor)
+        factor = number(b, factor)
     out = b.add("multiply", [b.add("cast", [total], dtype=dtype), factor], node.name)
     return out if bias is None else b.add("add", [out, bias], node.name)
 
@@ -221,15 +150,66 @@ def fused_gemm(b: Builder, node: OnnxNode) -> Value:
     return _activated(b, node, gemm(b, node), params)
 
 
+def _weighted(c: Compose, node: OnnxNode, gate: Value, up: Value) -> Value:
+    """SwiGLU: a gate times its sigmoid, times what it lets through."""
+    limit, beta = node.get("swiglu_limit"), node.get("activation_beta", 0.0)
+    if node.get("swiglu_limit_after_activation", 0):
+        raise node.error("swiglu_limit_after_activation is not supported")
+    if limit is not None:
+        gate = c("minimum", gate, limit)
+        up = c("clip", up, min=-limit, max=limit)
+    up = c("add", up, beta) if beta else up
+    return c("multiply", c("swish", gate, alpha=node.get("activation_alpha", 1.0)), up)
+
+
+_OF_EXPERTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "relu": ("relu", {}),
+    "gelu": ("gelu", {"approximate": "tanh"}),
+    "silu": ("swish", {"alpha": 1.0}),
+    "identity": ("identity", {}),
+}
+
+
+def moe(b: Builder, node: OnnxNode) -> Value:
+    """A mixture of experts: each row goes through those that have its largest scores."""
+    c, x, router = Compose(b, node), node.input(0), node.input(1)
+    kind, fusion = node.get("activation_type", "relu"), node.get("swiglu_fusion", 0)
+    if node.get("use_sparse_mixer", 0) or kind not in (*_OF_EXPERTS, "swiglu"):
+        raise node.error(f"use_sparse_mixer, or activation {kind!r}, is not supported")
+    k, (count, hidden) = node.get("k", 1), (prod(x.shape[:-1]), x.shape[-1])
+    scores = c("softmax", router, axis=1)
+    places = c("topk_places", scores, k=k, axis=1, largest=True)
+    scores = c("take_along", scores, places, axis=1)
+    if node.get("normalize_routing_weights", 0):
+        scores = c("divide", scores, c.sum(scores, [1]))
+    expert = c.cast(c.reshape(places, (count * k,)), "int32")
+
+    def layer(v: Value, index: int) -> Value:
+        w, bias = node.input(index), node.optional(index + 1)
+        out = c("grouped_matmul", v, c.transpose(w, (0, 2, 1)), expert)
+        return out if bias is None else c("add", out, c("take", bias, expert, axis=0))
+
+    rows = c.broadcast(c.reshape(x, (count, 1, hidden)), (count, k, hidden))
+    rows = c.reshape(rows, (count * k, hidden))
+    inner = layer(rows, 2)
+    if kind == "swiglu" and fusion:
+        half, step = inner.shape[1] // 2, 2 if fusion == 1 else 1
+        last = (2 * half, 2) if fusion == 1 else (half, 1)
+        gate = c.part(inner, 1, 0, *last)
+        inner = _weighted(c, node, gate, c.part(inner, 1, 1 if step == 2 else half, 2 * half, step))
+    elif kind == "swiglu":
+        inner = _weighted(c, node, inner, layer(rows, 6))
+    else:
+        op, attrs = _OF_EXPERTS[kind]
+        inner = c(op, inner, **attrs)
+        if node.optional(6) is not None:
+            inner = c("multiply", inner, layer(rows, 6))
+    out = c.reshape(layer(inner, 4), (count, k, hidden))
+    out = c("multiply", out, c.reshape(scores, (count, k, 1)))
+    return c.reshape(c("reduce", out, type="sum", axes=[1], keepdims=False), x.shape)
+
+
 _OWN: dict[str, Converter] = {
-    "QuantizeLinear": quantize_linear,
-    "DequantizeLinear": dequantize_linear,
-    "QLinearAdd": _pair("add"),
-    "QLinearMul": _pair("multiply"),
-    "QLinearSigmoid": _single("sigmoid"),
-    "QLinearLeakyRelu": _single("leaky_relu", alpha=0.01),
-    "QLinearConcat": qlinear_concat,
-    "QLinearGlobalAveragePool": qlinear_global_average_pool,
     "DynamicQuantizeMatMul": dynamic_quantize_matmul,
     "MatMulIntegerToFloat": matmul_integer_to_float,
     "MatMulNBits": matmul_nbits,
@@ -241,5 +221,6 @@ _OWN: dict[str, Converter] = {
     "FastGelu": _gelu("tanh"),
     "BiasGelu": _gelu("none"),
     "QuickGelu": quick_gelu,
+    "MoE": moe,
 }
 CONVERTERS: dict[str, Converter] = {f"com.microsoft.{name}": f for name, f in _OWN.items()}

@@ -83,23 +83,21 @@ def matmul(b: Builder, node: OnnxNode) -> Value:
     return product(b, node, node.input(0), node.input(1))
 
 
-def _softmax(op: str) -> Converter:
-    def convert(b: Builder, node: OnnxNode) -> Value:
-        x = node.input(0)
-        axis = node.axis(node.get("axis", 1 if b.opset < 13 else -1), len(x.shape))
-        if b.opset >= 13 or axis == len(x.shape) - 1:
-            return b.add(op, [x], node.name, axis=axis)
-        rows = prod(x.shape[:axis])  # before opset 13: over all dimensions from axis on
-        flat = b.add("reshape", [x], shape=(rows, prod(x.shape[axis:])))
-        return b.add("reshape", [b.add(op, [flat], node.name, axis=1)], shape=x.shape)
-
-    return convert
+def softmax(b: Builder, node: OnnxNode, op: str, opset: int) -> Value:
+    """Or its logarithm (`op`), as a set of operators has it."""
+    x = node.input(0)
+    axis = node.axis(node.get("axis", 1 if opset < 13 else -1), len(x.shape))
+    if opset >= 13 or axis == len(x.shape) - 1:
+        return b.add(op, [x], node.name, axis=axis)
+    rows = prod(x.shape[:axis])  # before opset 13: over all dimensions from axis on
+    flat = b.add("reshape", [x], shape=(rows, prod(x.shape[axis:])))
+    return b.add("reshape", [b.add(op, [flat], node.name, axis=1)], shape=x.shape)
 
 
 CONVERTERS: dict[str, Converter] = {
     "BatchNormalization": batch_norm,
     "Gemm": gemm,
     "MatMul": matmul,
-    "Softmax": _softmax("softmax"),
-    "LogSoftmax": _softmax("log_softmax"),
+    "Softmax": lambda b, node: softmax(b, node, "softmax", b.opset),
+    "LogSoftmax": lambda b, node: softmax(b, node, "log_softmax", b.opset),
 }

@@ -13,24 +13,22 @@ neither imports nor compiles. Bodies of loops and branches are programs too.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from ...base.errors import ImportModelError, InternalError, TilewrightError
+from ...base.errors import InternalError
 from ..ir import Graph, Value, constant
-from .bodies import body_of
 from .control import CONTROL
-from .convert import Builder, NotKnownError, OnHostError, OnnxNode
 from .converters import CONVERTERS
-from .course import KEPT, Call, Course, Execute, Stages, Type, type_of
-from .faults import Faults
-from .host import HOST, RANDOM, HostNode
-from .model import Model, Pending, pending_nodes
-from .rename import with_own_names
+from .course import KEPT, Course, Execute, Stages, Type, type_of
+from .host import HOST
+from .importer import Importer, hosted, own_body, told_of
+from .model import Model, Pending, captured, pending_nodes
 from .repeat import Body
 
 Env = dict[str, Any]
@@ -97,7 +95,7 @@ class Program:
     ) -> list[Any]:
         """The results of one of its nodes, by Python; `courses` of its subgraphs are kept there.
         `same`: the types of what it reads are those of all calls with these."""
-        return _computed(p, reads, execute, courses, same)
+        return _computed(p, reads, execute, courses, same, self.known)
 
     def without_ready(self, names: set[str]) -> tuple[list[Pending], Program]:
         """Nodes for Python that have all they need where there are values of these names, in order,
@@ -170,216 +168,43 @@ def _states(program: Program) -> list[tuple[int, bool]]:
     return [(id(p.node), p.on_host) for p in program.pending]
 
 
-class _Nothing:
-    """Runs no graph."""
-
-    def __call__(self, graph: Graph) -> Call:
-        raise InternalError(f"{graph.name}: what is computed ahead compiles nothing")
-
-    def lender(self, graph: Graph) -> None:
-        return None
-
-
-class Importer:
-    """Turns nodes into operations, as far as what they read is known; `left` are the others."""
-
-    def __init__(
-        self, model: Model, known: Mapping[str, Value], objects: Iterable[str], held: Env
-    ) -> None:
-        self.model = model
-        self.held = dict(held)
-        self.builder = Builder(0, model.budget)
-        self.known = dict(known)
-        self.objects = {*objects, *held}
-        self.left: list[Pending] = []
-
-    def convert(self, nodes: Iterable[Pending], read: Iterable[str]) -> None:
-        """Go through nodes in order; `read` are the names that something reads. ImportModelError
-        with what is wrong with any of them; what reads the results of a wrong one is left out."""
-        self.read = set(read)
-        faults = Faults()
-        failed: set[str] = set()
-        queue = deque(nodes)
-        while queue:
-            p = queue.popleft()
-            if not failed.isdisjoint(p.reads):
-                failed.update(filter(None, p.node.output))
-                continue
-            count = len(faults.found)
-            with faults.noted():
-                more = self._next(p)
-                self.read.update(n for q in more for n in q.reads)
-                queue.extendleft(reversed(more))
-            if len(faults.found) > count:
-                failed.update(filter(None, p.node.output))
-        faults.end()
-
-    def _next(self, p: Pending) -> Sequence[Pending]:
-        """Convert a node as far as can be; or the nodes that stand for it."""
-        absent = [n for n in p.reads if n not in self.known]
-        if absent and self._held(p, absent):
-            return ()
-        if absent:
-            ready = self.objects.issuperset(absent)
-            self.left.append(p.left_to_host() if ready and not p.on_host else p)
-            return ()
-        if p.on_host:
-            self.left.append(p)
-            return ()
-        return self._one(p)
-
-    def _held(self, p: Pending, absent: Sequence[str]) -> bool:
-        """Compute a node ahead that reads constants alone, some of which compiled code cannot hold
-        (text, packed numbers of 4 bits)."""
-        if p.kind not in HOST or p.kind in RANDOM or not self.held.keys() >= {*absent}:
-            return False
-        values = {n: self.known[n].data for n in p.reads if n in self.known} | self.held
-        if any(values[n] is None for n in p.reads):
-            return False
-        results = _computed(p, values, _Nothing(), {})
-        for name, value in zip(p.node.output, results):
-            self.model.budget.spend(getattr(value, "nbytes", 0), f"{p.kind} node {p.name!r}")
-            if type_of(value) is None:
-                self.held[name] = value
-                self.objects.add(name)
-            else:
-                self.known[name] = constant(name, value)
-        return True
-
-    def _one(self, p: Pending) -> Sequence[Pending]:
-        """Convert a node; or the nodes that stand for it."""
-        if p.kind in CONVERTERS:
-            try:
-                self._convert(p)
-            except NotKnownError as error:
-                asked = [n for n in p.node.input if self.known.get(n) is error.value]
-                self.left.append(p.left_to_host({*p.asked, *(asked or p.reads)}))
-            except OnHostError:
-                body = None if p.kind in HOST else body_of(p, self._types(p))
-                if body is not None:
-                    return body
-                if p.kind not in HOST:
-                    raise
-                if not self._held(p, ()):
-                    self.left.append(p.left_to_host())
-            return ()
-        if p.kind == "If" and self.known[p.node.input[0]].is_constant:
-            return self._branch(p)
-        if p.kind in CONTROL or p.kind in HOST:
-            self.left.append(p.left_to_host())
-            return ()
-        return _body(p, self._types(p))
-
-    def _branch(self, p: Pending) -> Sequence[Pending]:
-        """The nodes of the branch that a known condition takes."""
-        data = self.known[p.node.input[0]].data
-        if data is None or data.size != 1:
-            raise ImportModelError(f"If node {p.name!r}: the condition must be one truth value")
-        # branches of other nodes may have values of the same names
-        self.model.calls += 1
-        taken = p.graphs["then_branch" if np.all(data) else "else_branch"]
-        graph = with_own_names(self.model.onnx, taken, f"{p.name}.{self.model.calls}/")
-        known, held = self.model.initializers(graph)
-        self.known.update(known)
-        self.held.update(held)
-        self.objects.update(held)
-        make = self.model.onnx.helper.make_node
-        ends = [
-            make("Identity", [inner.name], [outer], name=f"{p.name}.{k}")
-            for k, (inner, outer) in enumerate(zip(graph.output, p.node.output))
-            if outer
-        ]
-        return pending_nodes(self.model, [*graph.node, *ends], p.opsets)
-
-    def _types(self, p: Pending) -> list[Any]:
-        make = self.model.onnx.helper
-        found: list[Any] = []
-        for name in p.node.input:
-            v = self.known.get(name)
-            if v is None:
-                found.append(None)
-                continue
-            number = make.np_dtype_to_tensor_dtype(_numpytype_of(v))
-            shape = [d if isinstance(d, int) else str(d) for d in v.shape]
-            found.append(make.make_tensor_type_proto(number, shape))
-        return found
-
-    def _convert(self, p: Pending) -> None:
-        inputs = [self.known[i] if i else None for i in p.node.input]
-        wrapped = OnnxNode(p.kind, p.name, inputs, list(p.node.output), p.attributes)
-        self.builder.opset = p.opsets.get("", 1)
-        try:
-            result = CONVERTERS[p.kind](self.builder, wrapped)
-        except (ImportModelError, InternalError):
-            raise
-        except TilewrightError as error:
-            raise ImportModelError(
-                f"{p.kind} node {p.name!r} cannot be imported: {error}"
-            ) from error
-        except Exception as error:
-            raise ImportModelError(
-                f"{p.kind} node {p.name!r} does not take inputs {inputs}: {error}"
-            ) from error
-        results = result if isinstance(result, list) else [result]
-        outputs = list(p.node.output)
-        for k, name in enumerate(outputs[len(results) :], len(results)):
-            if name in self.read:
-                text = f"{p.kind} node {p.name!r}: output {k} ({name}) is not supported"
-                raise OnHostError(text) if p.kind in HOST else ImportModelError(text)
-        for name, value in zip(outputs, results):
-            if name:
-                self.known[name] = value
-
-
-def _numpytype_of(v: Value) -> np.dtype[Any]:
-    from ...base.dtype import parse
-
-    return np.dtype(parse(v.dtype).numpy)
-
-
-def _body(p: Pending, types: Sequence[Any]) -> Sequence[Pending]:
-    """The nodes by which the model or the standard defines a node."""
-    body = body_of(p, types)
-    if body is None:
-        raise ImportModelError(f"{p.kind} node {p.name!r}: the operator is not supported")
-    return body
-
-
 def _computed(
-    p: Pending, reads: Env, execute: Execute, courses: dict[str, Course], same: bool = False
+    p: Pending,
+    reads: Env,
+    execute: Execute,
+    courses: dict[str, Course],
+    same: bool = False,
+    known: Mapping[str, Value] = MappingProxyType({}),
 ) -> list[Any]:
-    """The results of a node that Python computes."""
+    """The results of a node that Python computes; `known`: constants around it."""
     values = [reads[name] if name else None for name in p.inputs]
-    try:
-        if p.kind in CONTROL:
-            return CONTROL[p.kind](p, values, _Parts(p, reads, execute, courses, same))
-        if p.kind in HOST:
-            outputs = list(p.outputs)
-            made = HostNode(p.kind, p.name, values, outputs, p.attributes, p.opset, p.memory)
-            return HOST[p.kind](made)
-    except TilewrightError:
-        raise
-    except Exception as error:
-        what = f"{type(error).__name__}: {error}"
-        raise TilewrightError(f"{p.kind} node {p.name!r}: {what}") from error
-    return _alone(p, reads, execute)
+    if p.kind in CONTROL:
+        with told_of(p):
+            return CONTROL[p.kind](p, values, _Parts(p, reads, execute, courses, same, known))
+    return hosted(p, values) if p.kind in HOST else _alone(p, reads, execute)
 
 
 class _Parts:
     """Runs the subgraphs of a node, within the values around it."""
 
     def __init__(
-        self, p: Pending, reads: Env, execute: Execute, courses: dict[str, Course], same: bool
+        self,
+        p: Pending,
+        reads: Env,
+        execute: Execute,
+        courses: dict[str, Course],
+        same: bool,
+        known: Mapping[str, Value],
     ) -> None:
         self.p, self.reads, self.execute, self.courses = p, reads, execute, courses
-        self.same = same
+        self.same, self.known = same, known
         self.begun: dict[str, Course] = {}
 
     def _course(self, part: str) -> Course:
         if part not in self.begun:
             if part not in self.courses:
                 names = [v.name for v in self.p.graphs[part].input]
-                self.courses[part] = Course(_part(self.p, part), names)
+                self.courses[part] = Course(_part(self.p, part, self.known), names)
             self.begun[part] = self.courses[part].begin(self.reads, self.execute, self.same)
         return self.begun[part]
 
@@ -390,15 +215,23 @@ class _Parts:
         return self._course(part).body(given, self.execute)
 
 
-def _part(p: Pending, name: str) -> Program:
-    """The program of a subgraph."""
-    if name not in p.parts:
-        graph = p.graphs[name]
+def _part(p: Pending, name: str, around: Mapping[str, Value]) -> Program:
+    """The program of a subgraph, to which constants around it are known."""
+    graph = p.graphs[name]
+    taken = {n: around[n] for n in captured(p.model.onnx, graph) if n in around}
+    key = (name, *taken.values())  # values are equal to themselves alone
+    if key not in p.parts:
         known, held = p.model.initializers(graph)
         nodes = pending_nodes(p.model, graph.node, p.opsets)
         wanted = [v.name for v in graph.output]
-        p.parts[name] = Program(p.model, f"{p.name}.{name}", nodes, known, held, wanted)
-    return p.parts[name]  # type: ignore[no-any-return]
+        _make_room(p.parts)
+        p.parts[key] = Program(p.model, f"{p.name}.{name}", nodes, taken | known, held, wanted)
+    return p.parts[key]  # type: ignore[no-any-return]
+
+
+def _make_room(parts: dict[Any, Any]) -> None:
+    while len(parts) >= KEPT:
+        del parts[next(iter(parts))]
 
 
 def _alone(p: Pending, reads: Env, execute: Execute) -> list[Any]:
@@ -411,10 +244,11 @@ def _alone(p: Pending, reads: Env, execute: Execute) -> list[Any]:
         constants = {n: constant(n, v) for n, v in known.items()}
         types = [_type_proto(p.model.onnx, reads[n]) if n else None for n in p.node.input]
         native = p.kind in CONVERTERS and len(tensors) == len(reads)
-        nodes = [Pending(p.model, p.node, p.opsets, False, p.asked)] if native else _body(p, types)
+        nodes = (
+            [Pending(p.model, p.node, p.opsets, False, p.asked)] if native else own_body(p, types)
+        )
         wanted = [n for n in p.node.output if n]
-        while len(p.parts) >= KEPT:
-            del p.parts[next(iter(p.parts))]
+        _make_room(p.parts)
         p.parts[key] = Program(p.model, p.name, nodes, constants, {}, wanted)
     given = {n: v for n, v in reads.items() if n not in known}
     found = dict(zip((n for n in p.node.output if n), p.parts[key].finish(given, execute)))

@@ -49,10 +49,10 @@ def _parameters(
         raise node.error(f"scale {scale!r} and zero point {zero!r} differ in shape")
     axis, block = _place(node, x, scale, node.get("axis", 1), node.get("block_size", 0))
     values = [scale] if zero is None or is_zero(zero) else [scale, zero]
-    return [_number(b, v) if axis < 0 else v for v in values], {"axis": axis, "block": block}
+    return [number(b, v) if axis < 0 else v for v in values], {"axis": axis, "block": block}
 
 
-def _number(b: Builder, v: Value) -> Value:
+def number(b: Builder, v: Value) -> Value:
     """A tensor of one element without its dimensions."""
     return b.add("reshape", [v], shape=()) if v.shape else v
 
@@ -144,7 +144,7 @@ def integer_product(
         if zero is None or is_zero(zero):
             return total
         columns = b.constant(known.astype("int32").sum(0, dtype="int32"), y.name + ".sums")
-        amount = b.add("cast", [_number(b, zero)], dtype="int32")
+        amount = b.add("cast", [number(b, zero)], dtype="int32")
         lost = b.add("multiply", [columns, amount], node.name + ".lost")
         return b.add("subtract", [total, lost], node.name)
     left = centred(b, x, per_row(b, zeros[0], x))
@@ -189,9 +189,9 @@ def requantized(
 ) -> Value:
     """Sums in int32 as whole numbers of another scale, with the type of its zero point."""
     if prod(factor.shape) == 1:
-        factor = _number(b, factor)
+        factor = number(b, factor)
     if prod(zero.shape) == 1:
-        zero = _number(b, zero)
+        zero = number(b, zero)
     return b.add("requantize", [total, factor, zero], name, dtype=zero.dtype, axis=axis)
 
 
@@ -225,7 +225,7 @@ def _conv_of_bytes(
     """Sums of x * w, less zero * (sum of w) of each filter; padding is the zero point."""
     c = Compose(b, node)
     data, w = cropped(c, data, window_of(node, data, kernel.shape[2:], "convolution"))
-    zero = None if zero is None or is_zero(zero) else _number(b, zero)
+    zero = None if zero is None or is_zero(zero) else number(b, zero)
     if zero is not None and any(w.padding):
         ends = {"before": (0, 0, *w.before), "after": (0, 0, *w.after)}
         if zero.data is None:

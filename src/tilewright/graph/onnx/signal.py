@@ -86,7 +86,7 @@ def _smooth(least: int) -> int:
 
 
 def _convolved(c: Compose, x: Value, length: int, outs: int, sign: float) -> Value:
-    """`_transform` of any length, with 2 n k = n^2 + k^2 - (k - n)^2: what is turned by half of
+    """`transform` of any length, with 2 n k = n^2 + k^2 - (k - n)^2: what is turned by half of
     -n^2 is convolved with what turns by half of the squares of distances, and turned again."""
     x = _of_length(c, x, min(x.shape[1], length))
     whole = _smooth(x.shape[1] + outs - 1)
@@ -96,12 +96,12 @@ def _convolved(c: Compose, x: Value, length: int, outs: int, sign: float) -> Val
     filters[:outs] = chirp[:outs].conj()
     filters[whole - x.shape[1] + 1 :] = chirp[1 : x.shape[1]][::-1].conj()
     y = _of_length(c, _times(c, x, chirp[: x.shape[1]]), whole)
-    y = _transform(c, y, whole, whole, -1.0)
-    y = _transform(c, _times(c, y, np.fft.fft(filters) / whole), whole, outs, 1.0)
+    y = transform(c, y, whole, whole, -1.0)
+    y = transform(c, _times(c, y, np.fft.fft(filters) / whole), whole, outs, 1.0)
     return _times(c, y, chirp[:outs])
 
 
-def _transform(c: Compose, x: Value, length: int, outs: int, sign: float) -> Value:
+def transform(c: Compose, x: Value, length: int, outs: int, sign: float) -> Value:
     """The first `outs` numbers of the transform of x (rows, elements, 1 or 2): (rows, outs, 2)."""
     if length <= _DIRECT:
         return _direct(c, x, length, outs, sign)
@@ -112,17 +112,17 @@ def _transform(c: Compose, x: Value, length: int, outs: int, sign: float) -> Val
     x = _of_length(c, x, length)
     second = length // first
     x = c.transpose(c.reshape(x, (rows, first, second, parts)), (0, 2, 1, 3))
-    y = _transform(c, c.reshape(x, (rows * second, first, parts)), first, first, sign)
+    y = transform(c, c.reshape(x, (rows * second, first, parts)), first, first, sign)
     y = c.reshape(y, (rows, second, first, 2))
     turns = np.outer(np.arange(second), np.arange(first)) * (2 * np.pi / length)
     y = _times(c, y, np.exp(1j * sign * turns))
     y = c.reshape(c.transpose(y, (0, 2, 1, 3)), (rows * first, second, 2))
-    z = c.reshape(_transform(c, y, second, second, sign), (rows, first, second, 2))
+    z = c.reshape(transform(c, y, second, second, sign), (rows, first, second, 2))
     z = c.reshape(c.transpose(z, (0, 2, 1, 3)), (rows, length, 2))
     return c.part(z, 1, 0, outs)
 
 
-def _real_inverse(c: Compose, x: Value, length: int) -> Value:
+def real_inverse(c: Compose, x: Value, length: int) -> Value:
     """Real numbers (rows, length, 1) of the first half of their transform."""
     half = length // 2 + 1
     x = c.part(x, 1, 0, min(x.shape[1], half))
@@ -131,7 +131,7 @@ def _real_inverse(c: Compose, x: Value, length: int) -> Value:
     twice = np.where((np.arange(size) == 0) | (2 * np.arange(size) == length), 1.0, 2.0) / length
     if length > _DIRECT:
         pairs = _times(c, x, twice.astype(complex))
-        return c.part(_transform(c, pairs, length, length, 1.0), 2, 0, 1)
+        return c.part(transform(c, pairs, length, length, 1.0), 2, 0, 1)
     table = _rotations(np.arange(length), np.arange(size), length, 1.0)[:, 0, :, :parts]
     weights = c.constant((table * twice[None, :, None]).reshape(length, size * parts), x.dtype)
     out = c("dense", c.reshape(x, (rows, size * parts)), weights)
@@ -158,11 +158,11 @@ def dft(b: Builder, node: OnnxNode) -> Value:
     outer = x.shape[:-2]
     flat = c.reshape(x, (prod(outer), *x.shape[-2:]))
     if inverse and onesided:
-        y = _real_inverse(c, flat, length)
+        y = real_inverse(c, flat, length)
     elif inverse:
-        y = c("multiply", _transform(c, flat, length, length, 1.0), 1 / length)
+        y = c("multiply", transform(c, flat, length, length, 1.0), 1 / length)
     else:
-        y = _transform(c, flat, length, length // 2 + 1 if onesided else length, -1.0)
+        y = transform(c, flat, length, length // 2 + 1 if onesided else length, -1.0)
     y = c.reshape(y, (*outer, *y.shape[1:]))
     back = [order.index(k) for k in range(rank)]
     return c.cast(c.transpose(y, back), given.dtype)
@@ -189,7 +189,7 @@ def stft(b: Builder, node: OnnxNode) -> Value:
     if window is not None:
         x = c("multiply", x, c.reshape(c.cast(window, x.dtype), (length, 1)))
     outs = length // 2 + 1 if node.get("onesided", 1) else length
-    y = _transform(c, c.reshape(x, (batch * frames, length, parts)), length, outs, -1.0)
+    y = transform(c, c.reshape(x, (batch * frames, length, parts)), length, outs, -1.0)
     return c.cast(c.reshape(y, (batch, frames, outs, 2)), signal.dtype)
 
 

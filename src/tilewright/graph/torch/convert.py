@@ -32,7 +32,8 @@ Converter = Callable[..., Any]
 class Call(Compose):
     """One operator of a PyTorch graph. `dtypes`: of its results, canonical names; `promoted`: the
     type in which PyTorch takes its tensor arguments together; `read`: which results are read;
-    `first`: how the first argument lies in PyTorch's memory (`importer.Meta`)."""
+    `first`: how the first argument lies in PyTorch's memory (`importer.Meta`); `complex`: whether
+    the first result is complex, the types then being those of halves."""
 
     def __init__(
         self,
@@ -43,12 +44,14 @@ class Call(Compose):
         promoted: str,
         read: Sequence[bool] = (True,),
         first: Any = None,
+        complex: bool = False,
     ) -> None:
         super().__init__(b, OnnxNode(kind, name, [], [], {}))
         self.dtypes = list(dtypes)
         self.promoted = promoted
         self.read = list(read)
         self.first = first
+        self.complex = complex
 
     @property
     def dtype(self) -> str:

@@ -7,11 +7,22 @@ from collections.abc import Mapping, Sequence
 from threading import RLock
 from typing import Any
 
+import numpy as np
+
 from ...base.errors import ImportModelError, TilewrightError
 from ..ir import Graph, Value, constant
 from ..limits import Budget
+from .complexes import Complex, any_complex
 from .extents import Extents
-from .importer import Importer, array_of, decompositions, graph_of, is_ordered_check, type_name
+from .importer import (
+    Importer,
+    array_of,
+    decompositions,
+    graph_of,
+    is_ordered_check,
+    real_type,
+    type_name,
+)
 
 _TRACING = RLock()
 """PyTorch traces and decomposes one program at a time."""
@@ -107,11 +118,11 @@ def _graph(name: str, program: Any) -> Graph:
     extents = Extents([n for n in placed if n.name not in weights])
     extents.keep_to(program.range_constraints)
     budget = Budget(sum(a.nbytes for a in weights.values()))
-    importer = Importer(budget, metas, extents.of)
+    importer = Importer(budget, metas, extents.of, complexes=True)
     inputs = []
     for spec, node in zip(signature.input_specs, placed):
         if node.name in weights:
-            importer.known[node] = constant(spec.target or node.name, weights[node.name])
+            importer.known[node] = _constant(spec.target or node.name, weights[node.name])
         elif spec.kind == InputKind.TOKEN:
             importer.known[node] = _TOKEN
         elif hasattr(metas[node], "dtype"):
@@ -132,6 +143,10 @@ def _graph(name: str, program: Any) -> Graph:
             elif node.op == "output" and not failed:
                 found = importer.reads(list(node.args[0]))
                 outputs = [v for v in found if isinstance(v, Value)]
+                if any_complex(found):
+                    raise ImportModelError(
+                        "the module returns complex numbers; torch.view_as_real gives them as pairs"
+                    )
     if failed:
         lines = [f"  {kind}: {'; '.join(why[:3])}" for kind, why in sorted(failed.items())]
         raise ImportModelError(
@@ -176,9 +191,16 @@ def _weights(program: Any) -> dict[str, Any]:
     }
     found = {node: held[target] for node, target in names.items()}
     for node, tensor in found.items():
-        if type_name(tensor.dtype) is None or tensor.device != torch.device("cpu"):
+        known = type_name(tensor.dtype) or real_type(tensor.dtype)
+        if known is None or tensor.device != torch.device("cpu"):
             raise ImportModelError(f"{names[node]} is {tensor.dtype} on {tensor.device}")
-    return {node: array_of(tensor.contiguous()) for node, tensor in found.items()}
+    return {node: array_of(tensor.resolve_conj().contiguous()) for node, tensor in found.items()}
+
+
+def _constant(name: str, data: Any) -> Value | Complex:
+    if np.iscomplexobj(data):
+        return Complex(constant(f"{name}.real", data.real), constant(f"{name}.imag", data.imag))
+    return constant(name, data)
 
 
 def _input(name: str, meta: Any, extents: Extents) -> Value:

@@ -14,6 +14,7 @@ from ..limits import Budget
 from ..onnx.convert import Builder
 from ..sizes import Size, same
 from . import (
+    complexes,
     fused,
     images,
     layers,
@@ -26,6 +27,7 @@ from . import (
     resize,
     views,
 )
+from .complexes import REAL_OF, any_complex, of_complex
 from .convert import OPSET, Call, Converter
 from .extents import fixed
 
@@ -41,6 +43,7 @@ CONVERTERS: dict[str, Converter] = {
     **made.CONVERTERS,
     **places.CONVERTERS,
     **fused.CONVERTERS,
+    **complexes.CONVERTERS,
 }
 """By the operator's name without its namespace; of one overload with the overload's name. Those of
 other namespaces than PyTorch's by the whole name."""
@@ -60,13 +63,21 @@ def type_name(dtype: Any) -> str | None:
     return canonical(name) if name in _TYPES else None
 
 
-def converter_of(target: Any) -> Converter | None:
+_OF_COMPLEX = of_complex(CONVERTERS)
+
+
+def real_type(dtype: Any) -> str | None:
+    """The type of the halves of a complex type of PyTorch; None of others."""
+    return REAL_OF.get(str(dtype).removeprefix("torch."))
+
+
+def converter_of(target: Any, table: Mapping[str, Converter] = CONVERTERS) -> Converter | None:
     """What converts calls of an operator, or None."""
     whole = str(getattr(target, "_schema", target)).partition("(")[0]
     namespace, _, name = whole.partition("::")
     if namespace not in ("aten", "prims"):
-        return CONVERTERS.get(whole)
-    return CONVERTERS.get(name) or CONVERTERS.get(name.partition(".")[0])
+        return table.get(whole)
+    return table.get(name) or table.get(name.partition(".")[0])
 
 
 def covered(target: Any) -> bool:
@@ -104,15 +115,21 @@ class Importer:
     Value, a number, or a list.
 
     `metas`: what PyTorch says of each node's result, by which results are checked; `extent` makes
-    a number or a Size of an extent there.
+    a number or a Size of an extent there. `complexes`: whether there may be complex tensors, none
+    of which is an input or an output then.
     """
 
     def __init__(
-        self, budget: Budget, metas: Mapping[Any, Any], extent: Callable[[Any], Any] = fixed
+        self,
+        budget: Budget,
+        metas: Mapping[Any, Any],
+        extent: Callable[[Any], Any] = fixed,
+        complexes: bool = False,
     ) -> None:
         self.builder = Builder(OPSET, budget)
         self.metas = metas
         self.extent = extent
+        self.complexes = complexes
         self.known: dict[Any, Any] = {}
 
     def reads(self, argument: Any) -> Any:
@@ -136,11 +153,16 @@ class Importer:
         if numbers is not None:
             self.known[node] = numbers[0]
             return
-        function = converter_of(node.target)
-        if function is None:
+        if converter_of(node.target) is None:
             raise ImportModelError("there is no such operator here")
         metas = self._tensors(self.metas[node])
         self._check_types(node, metas)
+        args, kwargs = self.reads(list(node.args)), self.reads(dict(node.kwargs))
+        is_complex = bool(metas) and metas[0] is not None and metas[0].is_complex()
+        table = _OF_COMPLEX if is_complex or any_complex(args, kwargs) else CONVERTERS
+        function = converter_of(node.target, table)
+        if function is None:
+            raise ImportModelError(f"{node.target} of complex numbers is not supported")
         call = Call(
             self.builder,
             str(node.target),
@@ -149,10 +171,11 @@ class Importer:
             self._promoted(node),
             _read(node, len(metas)),
             self._first(node),
+            is_complex,
         )
         kept = len(self.builder.nodes)
         try:
-            result = function(call, *self.reads(list(node.args)), **self.reads(dict(node.kwargs)))
+            result = function(call, *args, **kwargs)
             self._check(node, result, metas)
         except (TilewrightError, TypeError, ValueError, IndexError, AttributeError) as error:
             del self.builder.nodes[kept:]
@@ -197,14 +220,15 @@ class Importer:
         if not any(isinstance(g, torch.Tensor) for g in given):
             return ""
         dtype = torch.result_type(given[0], given[-1])
-        return type_name(dtype) or ""
+        return type_name(dtype) or real_type(dtype) or ""
 
     def _check_types(self, node: Any, metas: Sequence[Any]) -> None:
         read = [self._tensors(self.metas[n]) for n in node.all_input_nodes if n in self.metas]
         for meta in [*metas, *(m for group in read for m in group)]:
             if meta is None:
                 continue
-            if type_name(meta.dtype) is None or meta.is_complex() or meta.layout_name != "strided":
+            known = type_name(meta.dtype) or (self.complexes and real_type(meta.dtype))
+            if not known or meta.layout_name != "strided":
                 raise ImportModelError(f"{node.target}: {meta.dtype} is not supported")
 
     def _tensors(self, meta: Any) -> list[Any]:
@@ -221,6 +245,7 @@ class Importer:
             if value is None or meta is None:
                 continue
             shape, dtype = tuple(meta.shape), type_name(meta.dtype)
+            dtype = str(meta.dtype).removeprefix("torch.") if meta.is_complex() else dtype
             if not _alike(value.shape, shape) or value.dtype != dtype:
                 raise ImportModelError(
                     f"{node.target} {node.name!r} gives {value!r}, and in PyTorch "
@@ -233,7 +258,7 @@ def _alike(a: Sequence[Any], b: Sequence[Any]) -> bool:
 
 
 def _type(meta: Any) -> str:
-    return "" if meta is None else (type_name(meta.dtype) or "")
+    return "" if meta is None else (type_name(meta.dtype) or real_type(meta.dtype) or "")
 
 
 def _read(node: Any, count: int) -> list[bool]:

@@ -8,7 +8,7 @@ from ...loopir.iter import IterVar
 from ...schedule.api import Schedule, Stage
 from ...tensor.tensor import Tensor
 from .machine import PIECES, ROW_PARTS, Machine
-from .memory_order import in_squares, runs_of
+from .memory_order import in_squares, runs_of, side_of
 from .shares import blocks_of_image, share_rows
 
 PARALLEL_ELEMENTS = 1 << 14
@@ -42,8 +42,9 @@ def arrange(stage: Stage, axes: list[IterVar], machine: Machine) -> None:
     sizes = [r.size for r in runs]
     total = prod(sizes)
     small = 0 < total < PARALLEL_ELEMENTS
-    if across is not None and sizes[-1] >= lanes:
-        loops = in_squares(stage, axes, sizes, across, machine)
+    side = 0 if across is None else side_of(sizes[-1], stage.op.output_dtype(0), machine)
+    if across is not None and side:
+        loops = in_squares(stage, axes, sizes, across, side, machine)
         if not small:
             stage.parallel(stage.fuse(*loops) if len(loops) > 1 else loops[0])
         return

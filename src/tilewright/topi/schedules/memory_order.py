@@ -29,6 +29,9 @@ from ...tensor.op import domain
 from ...tensor.tensor import Tensor
 from .machine import LINE, PIECES, Machine, extent_of
 
+OWN_BYTES = 16
+"""Parts of registers within which processors interleave in one step (lowering/turn_loads.py)."""
+
 
 @dataclass
 class Uses:
@@ -214,12 +217,23 @@ def digits_of(axes: Sequence[IterVar], uses: Uses) -> Digits:
     return found
 
 
+def side_of(size: int, dtype: str, machine: Machine) -> int:
+    """Elements of the side of squares along a last axis: a vector, or the part of one that a short
+    axis fills; 0 where that is less than lowering turns in registers as one."""
+    side = min(machine.lanes(dtype), machine.registers, 1 << max(size, 1).bit_length() - 1)
+    return side if side * parse(dtype).nbytes >= OWN_BYTES else 0
+
+
 def in_squares(
-    stage: Stage, axes: Sequence[IterVar], sizes: Sequence[int], across: int, machine: Machine
+    stage: Stage,
+    axes: Sequence[IterVar],
+    sizes: Sequence[int],
+    across: int,
+    side: int,
+    machine: Machine,
 ) -> list[IterVar]:
     """Tiles of the axis at `across` and the last one; the loops whose steps threads may share."""
     dtype = stage.op.output_dtype(0)
-    side = min(machine.lanes(dtype), machine.registers)
     whole = max(side, LINE // parse(dtype).nbytes)
     others = [*axes[:across], *axes[across + 1 : -1]]
     tile, row = stage.split(axes[across], factor=whole)

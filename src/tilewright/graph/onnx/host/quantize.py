@@ -3,6 +3,7 @@ and 8 bits."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -58,7 +59,28 @@ def _quantize(node: HostNode) -> list[Any]:
     return [np.clip(rounded, int(info.min), int(info.max)).astype(dtype)]
 
 
+def _gather(node: HostNode) -> list[Any]:
+    """Elements along an axis of a table that is quantised in blocks, along the same or another."""
+    data, indices, scales = required(node, 0), required(node, 1), required(node, 2)
+    given = node.inputs[3] if len(node.inputs) > 3 else None
+    if data.dtype == np.uint8:
+        raise node.error("bytes are gathered along axis 0, and quantised along another one")
+    gather = node.axis(node.get("gather_axis", 0), data.ndim)
+    axis = node.axis(node.get("quantize_axis", 1), data.ndim)
+    block = node.get("block_size", 128)
+    places = np.where(indices < 0, indices + data.shape[gather], indices)
+    rows = np.take(data, places, gather)
+    if axis == gather:
+        places, after, block = places // block, axis, 1
+    else:
+        after = axis + indices.ndim - 1 if axis > gather else axis
+    parameters = [p if p is None else np.take(p, places, gather) for p in (scales, given)]
+    attrs = {"axis": after, "block_size": block}
+    return _dequantize(replace(node, inputs=[rows, *parameters], attrs=attrs))
+
+
 FUNCTIONS: dict[str, HostFunction] = {
     "QuantizeLinear": _quantize,
     "DequantizeLinear": _dequantize,
+    "com.microsoft.GatherBlockQuantized": _gather,
 }
