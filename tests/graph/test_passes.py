@@ -426,6 +426,24 @@ def test_fuse_puts_what_follows_an_anchor_into_its_group() -> None:
     assert sum(len(g.nodes) for g in groups) == len(b.nodes)
 
 
+def test_what_reads_a_value_and_its_conversion_at_several_places_joins_what_made_it() -> None:
+    """As an activation of half precision whose powers are computed in float32."""
+    b, x, c = conv_net(bias=True)
+    half = b.add("cast", [c], dtype="float16")
+    wide = b.add("cast", [half], dtype="float32")
+    cube = b.add("multiply", [b.add("multiply", [wide, wide]), wide])
+    y = b.add("multiply", [b.add("cast", [b.add("tanh", [cube])], dtype="float16"), half], "y")
+    graph = Graph("g", [x], [y], b.nodes)
+    names = "conv2d_bias_add_cast_cast_multiply_multiply_tanh_cast_multiply"
+    assert [g.name for g in fuse_nodes(graph)] == [names]
+    groups = fuse_nodes(Graph("g", [x], [y, half], b.nodes))
+    assert [len(g.nodes) for g in groups] == [3, 6]
+    v = b.add("abs", [x])
+    z = b.add("add", [b.add("multiply", [v, v]), v], "z")
+    (alone,) = fuse_nodes(Graph("g", [x], [z], b.nodes[-3:]))
+    assert alone.name == "abs_multiply_add"
+
+
 def test_branches_of_another_shape_stay_kernels_of_their_own() -> None:
     """What is broadcast would be computed once for each row."""
     b = Builder(17)

@@ -92,33 +92,48 @@ def fuse_nodes(graph: Graph) -> list[Group]:
         group_of[node] = home
         last[home] = k
     groups = sorted(last, key=lambda g: last[g])
-    return _joined_behind_anchors(groups, readers, outputs)
+    return _joined_at_places(groups, readers, outputs)
 
 
-def _joined_behind_anchors(
+def _joined_at_places(
     groups: Iterable[Group], readers: dict[Value, list[Node]], outputs: set[Value]
 ) -> list[Group]:
-    """Let element-wise groups join the anchored one before them of whose output they are the only
-    reader, if at several places: as an activation reads its argument twice."""
+    """Let element-wise groups join the one before them of whose output they are the only reader, if
+    at several places: as an activation reads its argument twice, or what that is converted to."""
     found: list[Group] = []
     joined: set[Group] = set()
     made_by: dict[Value, Group] = {}
     for group in groups:
-        if group.kinds == {ELEMWISE}:
-            for v in group.inputs:
-                before = made_by.get(v)
-                if before is None or v in outputs or v.shape != group.output.shape:
-                    continue
-                alone = all(reader in group.nodes for reader in readers[v])
-                whole = Group([*before.nodes, *group.nodes])
-                if alone and whole.sizes[whole.output] <= MOST:
-                    joined.add(before)
-                    group = whole
-                    break
+        while group.kinds == {ELEMWISE}:
+            before = _only_read_by(group, made_by, readers, outputs)
+            if before is None:
+                break
+            joined.add(before)
+            group = Group([*before.nodes, *group.nodes])
         found.append(group)
-        if ANCHOR in group.kinds and not group.kinds & {OPAQUE, REARRANGED}:
+        if group.kinds == {ELEMWISE} or (
+            ANCHOR in group.kinds and not group.kinds & {OPAQUE, REARRANGED}
+        ):
             made_by[group.output] = group
     return [g for g in found if g not in joined]
+
+
+def _only_read_by(
+    group: Group,
+    made_by: dict[Value, Group],
+    readers: dict[Value, list[Node]],
+    outputs: set[Value],
+) -> Group | None:
+    """A group before of whose output an element-wise one is the only reader, and with which it is
+    no large expression; what nodes make of parts of it is another array."""
+    for v in group.inputs:
+        before = made_by.get(v)
+        if before is None or v in outputs or v.shape != group.output.shape:
+            continue
+        alone = all(reader in group.nodes for reader in readers[v])
+        if alone and Group([*before.nodes, *group.nodes]).sizes[group.output] <= MOST:
+            return before
+    return None
 
 
 def _is_pointwise(group: Group) -> bool:
