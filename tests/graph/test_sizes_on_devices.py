@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from tests.graph.test_sizes import (
     floats,
     model_of,
 )
+from tests.stub_cuda import installed
 from tilewright.base.errors import ArgumentError, CompileError, TilewrightError
 from tilewright.graph.device import DeviceExecutable
 
@@ -108,3 +110,62 @@ def test_sizes_come_and_go_in_any_order() -> None:
     for k, y in found.items():
         np.testing.assert_allclose(y, wanted[k], rtol=2e-5, atol=2e-5)
     assert len(found) == 4
+
+
+GROWING = """
+net (float[1, 4, past, 8] keys, float[1, 4, 1, 8] key) =>
+(float[1, 4, all, 8] grown, float[1, 4, 1, all] scores) {
+    grown = Concat <axis = 2> (keys, key)
+    t = Transpose <perm = [0, 1, 3, 2]> (grown)
+    scores = MatMul (key, t)
+}
+"""
+
+
+@pytest.mark.parametrize("target", TWO)
+def test_what_one_call_gives_goes_into_the_next_without_leaving_the_device(target: str) -> None:
+    """As the keys of a decoder grow by one at each token."""
+    model = model_of(GROWING)
+    known = floats(1, 4, 3, 8)
+    net = check(model, {"keys": known, "key": floats(1, 4, 1, 8)}, target=target)
+    whole = net.whole
+    assert isinstance(whole, DeviceExecutable)
+    kept: Any = tilewright.nd.array(known, whole.device)
+    for _ in range(4):
+        key = floats(1, 4, 1, 8)
+        want = reference(model, {"keys": known, "key": key})
+        with patch.object(type(kept), "numpy", side_effect=AssertionError("it left the device")):
+            found = net.run_on_device({"keys": kept, "key": key})
+        np.testing.assert_allclose(found["scores"].numpy(), want["scores"], rtol=2e-5, atol=2e-5)
+        kept, known = found["grown"], want["grown"]
+        assert kept.device == whole.device and kept.shape == known.shape
+    found_here = net.run({"keys": kept, "key": key})
+    np.testing.assert_array_equal(found_here["grown"][:, :, :-1], known)
+    text = "'keys' has shape"
+    with pytest.raises(ArgumentError, match=text):
+        net.run_on_device(
+            {"keys": tilewright.nd.array(floats(1, 5, 2, 8), whole.device), "key": key}
+        )
+    with pytest.raises(ArgumentError, match="'keys' is float64, expected float32"):
+        doubles = tilewright.nd.array(known.astype(np.float64), whole.device)
+        net.run_on_device({"keys": doubles, "key": key})
+    with pytest.raises(TilewrightError, match="outputs stay on devices only"):
+        tilewright.compile(model).run_on_device({"keys": known, "key": key})
+
+
+def test_streams_take_turns_with_what_is_bound() -> None:
+    with installed("sm_80") as stub:
+        device = tilewright.cuda(0)
+        graph = tilewright.graph.load_onnx(dense(), {"x": (2, 3, 24)})
+        net = tilewright.graph.compile(graph, tilewright.Target.from_device(device))
+        x = floats(2, 3, 24)
+        want = net.run({"x": x})["y"]
+        first = net.run_on_device({"x": x})["y"]
+        with tilewright.rt.device.stream(device.create_stream()) as side:
+            second = net.run_on_device({"x": 2 * x})["y"]
+            waits = [c for c in stub.calls if c[0] == "cuStreamWaitEvent"]
+            side.sync()
+        assert waits, "another stream waits before it writes to the same arrays"
+        np.testing.assert_array_equal(first.numpy(), want)
+        np.testing.assert_array_equal(second.numpy(), net.run({"x": 2 * x})["y"])
+        assert not stub.violations

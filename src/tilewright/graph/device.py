@@ -50,6 +50,7 @@ class _Bound:
     slots: list[Any]
     calls: list[tuple[DeviceFunction, tuple[Any, ...]]]
     often: bool  # whether it is likely to be launched again
+    until: tuple[Any, Any] | None = None  # a stream in which it is in use, and the event behind
     _prepared: Callable[[], None] | None = None
 
     def launch(self) -> None:
@@ -175,6 +176,11 @@ class DeviceExecutable(Shown):
     def _with(self, arrays: Sequence[Array], now: Shaped) -> Iterator[_Bound]:
         """Launches on these inputs, whose arrays nobody else uses meanwhile."""
         bound = self._taken(now)
+        if bound.until is not None:
+            stream = self.device.runtime.stream
+            if stream is not bound.until[0]:
+                stream.wait(bound.until[1])
+            bound.until = None
         for slot, data in zip(bound.slots, arrays):
             slot.copyfrom(data)
         yield bound
@@ -212,12 +218,13 @@ class DeviceExecutable(Shown):
     def run(
         self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None
     ) -> dict[str, Array]:
-        """Outputs by name. `inputs` has one array for each input, of its dtype and shape.
+        """Outputs by name. `inputs` has one array for each input, of its dtype and shape; NDArrays
+        on the device are not copied to the CPU.
         `outputs`: arrays of the CPU to copy outputs to, for any of them, as `Executable.run` takes
         them."""
-        now = self.shaped(inputs)
-        arrays = checked_inputs(self.name, now.inputs, inputs)
-        given = checked_outputs(self.name, now.outputs, outputs, arrays) if outputs else None
+        now, arrays = self._checked(inputs)
+        near = [a for a in arrays if isinstance(a, np.ndarray)]
+        given = checked_outputs(self.name, now.outputs, outputs, near) if outputs else None
         with self._with(arrays, now) as bound:
             bound.launch()
             first = len(self.inputs)
@@ -226,6 +233,26 @@ class DeviceExecutable(Shown):
             mine[...] = result
         return dict(zip(self.output_names, results if given is None else given))
 
+    def run_on_device(self, inputs: Mapping[str, Any]) -> dict[str, NDArray]:
+        """As `run`, with outputs that stay on the device: new arrays, which may be inputs of calls
+        to come, as the keys and values of a decoder are. Returns before the device is done."""
+        now, arrays = self._checked(inputs)
+        with self._with(arrays, now) as bound:
+            bound.launch()
+            first = len(self.inputs)
+            made = [
+                new_array(a.shape, a.dtype, self.device).copyfrom(a)
+                for a in bound.slots[first : first + len(self.outputs)]
+            ]
+            stream = self.device.runtime.stream
+            bound.until = stream, stream.record()
+        return dict(zip(self.output_names, made))
+
+    def _checked(self, inputs: Mapping[str, Any]) -> tuple[Shaped, list[Any]]:
+        """The network at the sizes of inputs, and these in order."""
+        now = self.shaped(inputs)
+        return now, checked_inputs(self.name, now.inputs, inputs, self.device)
+
     def apply(self, arrays: Sequence[Array]) -> list[Array]:
         """The outputs for inputs, both in order."""
         return [*self.run({v.name: a for v, a in zip(self.inputs, arrays)}).values()]
@@ -233,10 +260,10 @@ class DeviceExecutable(Shown):
     def prepare(self, inputs: Mapping[str, Any]) -> Callable[[], None]:
         """A call on inputs that are on the device already; returns when the device is done. For
         timing, by one thread at a time."""
-        now = self.shaped(inputs)
+        now, arrays = self._checked(inputs)
         bound = self._bind(now)
         launch = prepare_sequence(bound.calls)
-        for slot, data in zip(bound.slots, checked_inputs(self.name, now.inputs, inputs)):
+        for slot, data in zip(bound.slots, arrays):
             slot.copyfrom(data)
         runtime = self.device.runtime
 
@@ -251,8 +278,8 @@ class DeviceExecutable(Shown):
         for."""
         runtime = self.device.runtime
         result = []
-        now = self.shaped(inputs)
-        with self._with(checked_inputs(self.name, now.inputs, inputs), now) as bound:
+        now, arrays = self._checked(inputs)
+        with self._with(arrays, now) as bound:
             bound.launch()
             runtime.sync()
             for call, nodes in zip(bound.calls, self.nodes):

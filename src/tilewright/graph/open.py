@@ -10,6 +10,7 @@ from typing import Any
 
 from ..base.errors import TilewrightError
 from ..base.pictured import Shown
+from ..rt.array import NDArray
 from ..rt.network import Executable
 from ..rt.open_sizes import OtherSizesError, bound_sizes
 from ..rt.plan import Array, Tensor, alone_or_tuple, by_name, described, shapes_given
@@ -106,6 +107,15 @@ class OpenExecutable(Shown):
         found: dict[str, Array]
         found = chosen.run(inputs) if outputs is None else chosen.run(inputs, outputs)
         return found
+
+    def run_on_device(self, inputs: Mapping[str, Any]) -> dict[str, NDArray]:
+        """As `DeviceExecutable.run_on_device`; TilewrightError for a CPU."""
+        chosen = self.at(inputs)
+        if not isinstance(chosen, DeviceExecutable):
+            raise TilewrightError(
+                f"{self.name} is compiled for {str(self.target)!r}: outputs stay on devices only"
+            )
+        return chosen.run_on_device(inputs)
 
     def prepare(self, inputs: Mapping[str, Any]) -> Callable[[], None]:
         """A call on fixed inputs that are checked once; results are dropped. For timing."""

@@ -17,6 +17,7 @@ from ..base.aligned import aligned_empty
 from ..base.dtype import parse
 from ..base.errors import ArgumentError
 from .array import NDArray
+from .device import Device
 from .signature import dims_text
 
 Array = np.ndarray[Any, Any]
@@ -111,14 +112,14 @@ def tensors(values: Iterable[Described]) -> list[Tensor]:
 
 
 def checked_inputs(
-    name: str, values: Sequence[Described], inputs: Mapping[str, Any]
-) -> list[Array]:
+    name: str, values: Sequence[Described], inputs: Mapping[str, Any], on: Device | None = None
+) -> list[Any]:
     """The arrays for the inputs `values` of network `name`, in order and compact; the default where
-    one that has one is left out.
+    one that has one is left out. NDArrays on device `on` stay there.
 
     Raises ArgumentError where one is missing, unknown, or of another shape or dtype.
     """
-    result = []
+    result: list[Any] = []
     left_out = 0
     for v in values:
         given = inputs.get(v.name)
@@ -127,6 +128,10 @@ def checked_inputs(
             given = v.default
         if given is None:
             _require_names(name, values, inputs)
+        if on is not None and isinstance(given, NDArray) and given.device == on:
+            _require_kind(name, "input", v, given)
+            result.append(given)
+            continue
         array = given if type(given) is np.ndarray else _converted(np.asarray, name, v.name, given)
         _require_kind(name, "input", v, array)
         result.append(compact(array))
@@ -165,12 +170,13 @@ def _converted(how: Callable[[Any], Any], name: str, n: str, given: Any) -> Any:
         raise ArgumentError(f"{name}: input {n!r} is no array that can be read: {error}") from error
 
 
-def _require_kind(name: str, what: str, v: Described, array: Array) -> None:
+def _require_kind(name: str, what: str, v: Described, array: Array | NDArray) -> None:
     if array.shape != v.shape:
         raise ArgumentError(
             f"{name}: {what} {v.name!r} has shape {array.shape}, expected {v.shape}"
         )
-    if array.dtype != parse(v.dtype).numpy:
+    kind = array.dtype if isinstance(array, np.ndarray) else parse(array.dtype).numpy
+    if kind != parse(v.dtype).numpy:
         raise ArgumentError(
             f"{name}: {what} {v.name!r} is {array.dtype}, expected {v.dtype}: "
             f"x.astype({v.dtype!r}) converts it"
