@@ -5,8 +5,9 @@ schedule is made, and some of what it asks is answered otherwise (topi/schedules
 tiles, stages of copies, how many products a block makes, the order of blocks. Tensor cores, wgmma
 and TMA, cp.async and copies through registers with zeros at edges, padded tiles and stores through
 shared memory all come up so. Some sizes are variables; what is built for them runs for several
-values, or on arrays with gaps. Kernels run in simt, where each race, unwritten value and access out
-of bounds is a failure, and results are compared with te_eval_bound. Attention is drawn by
+values, on arrays with gaps, or as in a network: with likely values, on compact arrays. Kernels run
+in simt, where each race, unwritten value and access out of bounds is a failure, and results are
+compared with te_eval_bound. Attention is drawn by
 gpu_attention.py; with `--attention` nothing else is.
 """
 
@@ -18,7 +19,8 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ import numpy as np
 import tilewright as tw
 from tests.fuzz.gpu_attention import Plain, bound_of, drawn_attention, values_of
 from tests.fuzz.progress import Progress
-from tilewright import te, topi
+from tilewright import te, tir, topi
 from tilewright.base.dtype import parse
 from tilewright.interp.te_bound import te_eval_bound
 from tilewright.loopir.expr import Var, const, convert
@@ -34,6 +36,7 @@ from tilewright.loopir.subst import substitute
 from tilewright.target.target import Target
 from tilewright.topi.schedules.decisions import Decisions, NotOffered, Value
 from tilewright.topi.schedules.default import default_schedule
+from tilewright.topi.schedules.machine import likely_sizes
 
 SIZES = (1, 2, 3, 5, 7, 8, 13, 16, 17, 24, 31, 32, 33, 40, 48, 64, 67, 72, 96, 101, 128, 131)
 CHANNELS = (1, 3, 4, 5, 8, 10, 16, 17, 23, 24, 32)
@@ -42,6 +45,7 @@ ARCHES = ("sm_70", "sm_75", "sm_75", "sm_80", "sm_80", "sm_86", "sm_90", "sm_90a
 MOST = 3e6  # products of a case, in numbers of them
 TRIES = 40  # drawings of sizes that are few enough
 VALUES = (1, 2, 7, 16, 30, 65, 127, 129)  # of sizes that are not known before a call
+LIKELY = (1, 3, 4, 16, 64, 128, 128, 512)
 
 Drawn = tuple[str, list[Any], Any]
 Open = Callable[[int], Any]  # a size, or by chance a variable that has this value in the first call
@@ -59,6 +63,20 @@ class Case:
     rng: random.Random
     values: dict[Any, int]  # of sizes that are variables
     plain: Plain | None = None
+    likely: dict[Any, int] = field(default_factory=dict)
+    """What a schedule takes for likely, as one of a network does, whose arrays are compact."""
+
+    def schedule(self, given: dict[str, Value]) -> tuple[Any, Decisions]:
+        """The default schedule where so much is answered, and what was asked."""
+        decisions = Decisions(given)
+        with likely_sizes(self.likely) if self.likely else nullcontext():
+            return default_schedule(self.out, self.target, decisions), decisions
+
+    def built(self, given: dict[str, Value]) -> Any:
+        args = [*self.inputs, self.out]
+        compact = {t: tir.decl_buffer(t.shape, t.dtype, t.name) for t in args}
+        binds = compact if self.likely else None
+        return tw.build(self.schedule(given)[0], args, self.target, name="fuzz", binds=binds)
 
     def answers(self) -> dict[str, Value]:
         """Some of what is asked, answered by chance: answers may raise new questions."""
@@ -74,9 +92,8 @@ class Case:
         """What is asked where so much is answered; an answer that another one leaves no room for
         is taken back."""
         while True:
-            decisions = Decisions(given)
             try:
-                default_schedule(self.out, self.target, decisions)
+                _, decisions = self.schedule(given)
             except NotOffered as error:
                 del given[error.question]
             else:
@@ -263,7 +280,11 @@ def drawn(seed: int, attention: bool = False) -> Case:
     text = f"{text} {dtype} {arch} {end}"
     if values:
         text += f" open: {', '.join(map(str, values.values()))}"
-    return Case(text, inputs, out, Target(f"cuda -arch={arch}"), rng, values)
+    case = Case(text, inputs, out, Target(f"cuda -arch={arch}"), rng, values)
+    if values and rng.random() < 0.5:
+        case.likely.update((v, rng.choice(LIKELY)) for v in values)
+        case.text += f" likely: {', '.join(map(str, case.likely.values()))}"
+    return case
 
 
 def _shape(t: Any, values: Mapping[Any, int]) -> list[int]:
@@ -293,19 +314,20 @@ def one(seed: int, stats: Counter[str], attention: bool = False) -> str | None:
 
 
 def _run(case: Case, given: Any, rng: np.random.Generator, stats: Counter[str]) -> str | None:
-    s = default_schedule(case.out, case.target, Decisions(given))
-    function = tw.build(s, [*case.inputs, case.out], case.target, name="fuzz")
+    function = case.built(given)
     source = function.imported_modules[0].get_source()
     stats["on tensor cores"] += "mma" in source
     stats["with copies through registers"] += "_next[" in source
     stats["of open sizes"] += bool(case.values)
+    stats["of likely sizes"] += bool(case.likely)
+    stats["by warp groups"] += "wgmma" in source
     several = [case.values]
     if case.values:
         several += [{v: case.rng.choice(VALUES) for v in case.values} for _ in range(2)]
         size = np.prod(_shape(case.out, case.values), dtype=float)
         several = [x for x in several if np.prod(_shape(case.out, x), dtype=float) < 4 * size + 4e3]
     for number, values in enumerate(several):
-        gaps = number == 2 and case.rng.random() < 0.3
+        gaps = number == 2 and not case.likely and case.rng.random() < 0.3
         wrong = _called(case, function, values, gaps, rng, stats)
         if wrong:
             return f"{wrong} (sizes {list(values.values())}{', with gaps' if gaps else ''})"
