@@ -70,7 +70,8 @@ def _reversed(x: Any) -> Array:
 def _permuted(a: Any, b: Any, s: Any) -> Array:
     """Bytes of two words, by four digits of `s`."""
     low, high, by = (_unsigned(v).astype(np.uint64) for v in (a, b, s))
-    both, out = high << np.uint64(32) | low, np.uint64(0)
+    both = high << np.uint64(32) | low
+    out: Any = np.uint64(0)
     for i in range(4):
         digit = by >> np.uint64(4 * i) & np.uint64(15)
         byte = both >> (digit & np.uint64(7)) * np.uint64(8) & np.uint64(255)
@@ -100,7 +101,7 @@ def _rotated(x: Any, by: Any) -> Array:
 
 
 def _bits_as(dtype: str) -> Callable[[Any], Array]:
-    return lambda x: np.ascontiguousarray(x).view(dtype).reshape(np.shape(x))
+    return lambda x: np.asarray(np.ascontiguousarray(x).view(dtype).reshape(np.shape(x)))
 
 
 _ROUNDINGS = {"n": np.rint, "z": np.trunc, "d": np.floor, "u": np.ceil}

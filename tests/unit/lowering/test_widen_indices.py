@@ -70,7 +70,8 @@ def test_a_check_of_the_host_divides_by_no_empty_size() -> None:
     A = te.placeholder((n, m), name="A")
     B = te.compute((m, n), lambda i, j: A[j, i], name="B")
     s = te.create_schedule(B.op)
-    yo, xo, yi, xi = s[B].tile(*B.op.axis, 16, 16)
+    y, x = B.op.axis
+    yo, xo, yi, xi = s[B].tile(y, x, 16, 16)
     s[B].bind(s[B].fuse(yo, xo), te.thread_axis("blockIdx.x"))
     s[B].bind(yi, te.thread_axis("threadIdx.y"))
     s[B].bind(xi, te.thread_axis("threadIdx.x"))
