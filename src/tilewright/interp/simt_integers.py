@@ -97,11 +97,11 @@ def _rotated(x: Any, by: Any) -> Array:
     bits = 8 * a.itemsize
     count = (np.asarray(by).astype(np.int64) % bits).astype(a.dtype)
     back = (-np.asarray(by).astype(np.int64) % bits).astype(a.dtype)
-    return a << count | a >> back
+    return np.asarray(a << count | a >> back)
 
 
-def _bits_as(dtype: str) -> Callable[[Any], Array]:
-    return lambda x: np.asarray(np.ascontiguousarray(x).view(dtype).reshape(np.shape(x)))
+def _bits_as(dtype: str) -> Callable[[Any], Any]:
+    return lambda x: np.ascontiguousarray(x).view(dtype).reshape(np.shape(x))
 
 
 _ROUNDINGS = {"n": np.rint, "z": np.trunc, "d": np.floor, "u": np.ceil}

@@ -1,6 +1,8 @@
 """What expressions give, against NumPy: types, divisions, vectors, functions by name."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -175,7 +177,7 @@ def word(x):
     return int(np.asarray(x).astype("int64").item()) & 0xFFFFFFFF
 
 
-INTEGER_FUNCTIONS = {  # of Python's integers
+INTEGER_FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {  # of Python's integers
     "__mulhi": (2, lambda a, b: a * b >> 32),
     "__mul24": (2, lambda a, b: (a << 40) * (b << 40) >> 80 if abs(a) < 1 << 23 > abs(b) else None),
     "__ffs": (1, lambda a: (a & -a).bit_length()),
