@@ -9,7 +9,7 @@ import pytest
 
 import tilewright as tw
 from tests.golden import gpu_schedules as gpu
-from tilewright import te, tir
+from tilewright import te, tir, topi
 from tilewright.base.errors import ArgumentError, CompileError, TilewrightError
 
 OPENCL = tw.nd.device("opencl", 0)
@@ -40,6 +40,16 @@ def test_stage_between_kernels_is_unbound() -> None:
     with pytest.raises(CompileError, match=r"T is accessed on the host") as caught:
         tw.build(s, [a, b], "opencl")
     assert "compute_at" in str(caught.value)
+
+
+def test_library_statements_that_are_not_for_the_target() -> None:
+    a = te.placeholder((8, 64), name="A")
+    b = topi.sort(a, axis=1)
+    with tw.target.Target("cuda"):
+        s = topi.default_schedule(b)
+    with pytest.raises(CompileError, match="Did you forget to bind") as caught:
+        tw.build(s, [a, b], "cuda")
+    assert 'with tvm.target.Target("cuda"): topi.sort(x)' in str(caught.value)
 
 
 @pytest.mark.parametrize(("target", "most"), [("cuda", 1024), ("opencl", 256)])

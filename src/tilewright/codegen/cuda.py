@@ -9,6 +9,7 @@ is proved.
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -125,13 +126,12 @@ class CudaPrinter(CLanguage):
         return f"{vector}.{_LETTERS[index]}" if is_builtin(t) else f"{vector}.s[{index}]"
 
     def special_float(self, value: float, bits: int) -> str:
-        if math.isnan(value):
-            pattern = "0x7fc00000" if bits == 32 else "0x7ff8000000000000LL"
-        else:
-            high = "0x7f800000" if value > 0 else "0xff800000"
-            pattern = high if bits == 32 else f"{high}00000000LL"
-        cast = "int" if bits == 32 else "longlong"
-        return f"__{cast}_as_{'float' if bits == 32 else 'double'}({pattern})"
+        """Infinity or NaN by its bits: `INFINITY` and `NAN` are names of a header."""
+        if bits == 64:
+            (pattern,) = struct.unpack("<Q", struct.pack("<d", value))
+            return f"__longlong_as_double({pattern:#x}LL)"
+        (pattern,) = struct.unpack("<I", struct.pack("<f", value))
+        return f"__int_as_float({pattern:#x})"
 
     def half_literal(self, text: str, t: DType) -> str:
         return text if t.code == "bfloat" else f"{self.cast(text, parse('float32'), t)}"

@@ -139,5 +139,7 @@ def call(name: str, args: list[Array], dtype: str) -> Array:
 
 
 def reinterpret(x: Array, dtype: str) -> Array:
-    """The same bits as another type."""
-    return np.ascontiguousarray(x).reshape(-1).view(parse(dtype).numpy).reshape(x.shape)
+    """The same bits as another type: of each element, or where elements of the types have other
+    widths, of one vector."""
+    bits = np.ascontiguousarray(x).reshape(-1).view(parse(dtype).numpy)
+    return bits.reshape(x.shape) if bits.size == x.size else bits

@@ -181,6 +181,19 @@ class CallCode(Code):
             + c(st)
         )
 
+    def _reinterpret(self, e: E.Call) -> Fn:
+        """Bits of all lanes of a vector in their order, where numbers of lanes differ."""
+        v, source, target = self.value(e.args[0]), parse(e.args[0].dtype), parse(e.dtype)
+        if source.lanes == target.lanes:
+            return lambda st: np_ops.reinterpret(np.asarray(v(st)), target.element)
+
+        def run(st: State) -> Any:
+            each = np.ascontiguousarray(rows(np.asarray(v(st)), source.lanes).T)
+            bits = each.view(target.numpy)
+            return bits.T if target.lanes > 1 else bits[:, 0]
+
+        return run
+
     def _infinity(self, e: E.Call) -> Fn:
         value = parse(e.dtype).numpy.type(np.inf)
         return lambda st: value
@@ -211,6 +224,7 @@ Code.calls.update(
         "tir.call_extern": CallCode._extern,
         "tir.call_pure_extern": CallCode._extern,
         "tir.prefetch": CallCode._nothing,
+        "tir.reinterpret": CallCode._reinterpret,
         "tir.vectorlow": CallCode._half,
         "tir.vectorhigh": CallCode._half,
         "tir.vectorcombine": CallCode._combine,

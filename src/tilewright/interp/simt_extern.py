@@ -15,6 +15,7 @@ from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from ..loopir import numpy_forms as forms
 from . import np_ops
+from .simt_integers import INTEGERS
 
 Function = Callable[..., Any]
 
@@ -118,6 +119,7 @@ def _exp2(x: Any) -> Any:
 
 
 _PLAIN: dict[str, Function] = {
+    **INTEGERS,
     **dict.fromkeys(("fmaxf", "fmax", "__hmax"), np.fmax),
     **dict.fromkeys(("fminf", "fmin", "__hmin"), np.fmin),
     **dict.fromkeys(("max", "__hmax_nan"), np.maximum),
@@ -128,7 +130,6 @@ _PLAIN: dict[str, Function] = {
     **dict.fromkeys(("__hadd", "__fadd_rn"), np.add),
     **dict.fromkeys(("__hsub", "__fsub_rn"), np.subtract),
     **dict.fromkeys(("__hmul", "__fmul_rn"), np.multiply),
-    "__mul24": np.multiply,
     "isnan": _isnan,
     **dict.fromkeys(("__float2half", "__float2half_rn", "__half2float"), lambda x: x),
     **dict.fromkeys(("__popc", "__popcll"), forms.popcount),

@@ -209,9 +209,13 @@ class ExprCode(MemoryCode):
         if not np_ops.known(plain) and plain != "reinterpret":
             return self.by_name(name, e, e.args)
         texts = [self.value(a) for a in e.args]
+        t = parse(e.dtype)
+        if plain == "reinterpret" and t.lanes > parse(e.args[0].dtype).lanes == 1:
+            # the bits of a number are those of its type
+            whole = f"{self.helper('full')}({texts[0].code}, 1, {e.args[0].dtype!r})"
+            texts = [Text(whole, texts[0].depth + 1)]
         codes = ", ".join([t.code for t in texts])
         depth = 1 + max((t.depth for t in texts), default=0)
-        t = parse(e.dtype)
         if t.lanes > 1:
             call = f"{self.helper('call_vector')}({plain!r}, {e.dtype!r}, {codes})"
             return Text(call, depth)

@@ -312,4 +312,5 @@ class _Kernels(BoundedRewriter):
 
 
 def _fail(b: Buffer, text: str) -> CompileError:
-    return CompileError(f"buffer {b.name} in the memory of a warp: {text}")
+    instead = "" if "'shared'" in text else "; scope 'shared' has no such limit"
+    return CompileError(f"buffer {b.name} in the memory of a warp: {text}{instead}")

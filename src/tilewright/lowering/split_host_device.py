@@ -96,7 +96,7 @@ class _Split(Rewriter):
         number = len(self.kernels)
         maps = _Maps()
         s = maps.stmt(s)
-        base = re.sub(r"\W|^(?=\d)", "_", self.name)
+        base = re.sub(r"\W|^(?=\d)", "_", self.name, flags=re.ASCII)
         name = f"{base}_kernel" + (f"_{number}" if number else "")
         extents = launch_extents(s)
         values = self._parameters(s)

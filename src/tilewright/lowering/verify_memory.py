@@ -7,6 +7,7 @@ from typing import Any
 from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir import stmt as S
+from ..loopir.buffer import Buffer
 from ..loopir.visit import children
 from .thread_loops import launch_thread_loops
 from .unify_threads import is_launch
@@ -24,7 +25,7 @@ def verify_memory(func: S.PrimFunc) -> S.PrimFunc:
         node, owner = stack.pop()
         kind = type(node)
         if kind is S.BufferStore or kind is E.BufferLoad:
-            raise CompileError(_message(func, node.buffer.name, owner))
+            raise CompileError(_message(func, node.buffer, owner))
         if not is_launch(node):
             stack.extend(
                 (c, c if isinstance(c, S.Stmt) else owner) for c in reversed(children(node))
@@ -32,8 +33,8 @@ def verify_memory(func: S.PrimFunc) -> S.PrimFunc:
     return func
 
 
-def _message(func: S.PrimFunc, name: str, statement: S.Stmt) -> str:
-    text = str(statement).strip().splitlines()
+def _message(func: S.PrimFunc, buffer: Buffer, statement: S.Stmt) -> str:
+    name, text = buffer.name, str(statement).strip().splitlines()
     shown = "\n".join(f"    {line}" for line in text[:8])
     return (
         "Memory verification failed with the following errors:\n"
@@ -41,5 +42,8 @@ def _message(func: S.PrimFunc, name: str, statement: S.Stmt) -> str:
         f"memory is on the device:\n{shown}\n"
         "Did you forget to bind? Bind axes of the stage to threads, as in "
         f's[{name}].bind(axis, te.thread_axis("blockIdx.x")), or compute it inside of a stage '
-        "that has threads (compute_at, compute_inline)"
+        "that has threads (compute_at, compute_inline)\n"
+        "A stage of te.extern launches threads in its own statements. The library's (topi.sort, "
+        "topi.cumsum, ...) do so for the target in whose scope they are called: "
+        'with tvm.target.Target("cuda"): topi.sort(x)'
     )

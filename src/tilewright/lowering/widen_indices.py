@@ -34,7 +34,7 @@ from ..loopir.buffer import Buffer
 from ..loopir.expr import cast, const
 from ..loopir.iter import THREAD_KEYS, Range
 from ..loopir.operators import binary
-from ..loopir.rewrite import ARITH, COMPARE, handles
+from ..loopir.rewrite import ARITH, COMPARE, Rewriter, handles
 from ..loopir.visit import children, free_vars, walk
 from .bounded import BoundedRewriter
 from .options import LowerOptions
@@ -58,9 +58,29 @@ def widen_indices(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
         return func
     widener = _Widener(func)
     body = widener.stmt(func.body)
+    divisors = _Divisors(widener.sizes)
     for most in reversed(widener.limits):
-        body = S.AssertStmt(widener.wide(most) <= const(_LAST, "int64"), _too_large(most), body)
+        value = widener.wide(divisors.expr(most))
+        body = S.AssertStmt(value <= const(_LAST, "int64"), _too_large(most), body)
     return func.with_body(body)
+
+
+class _Divisors(Rewriter):
+    """Divisors of a limit are no zeros: where the size of an empty array is one, no thread runs
+    that divides by it, but the host compares the limit."""
+
+    def __init__(self, sizes: Analyzer) -> None:
+        self.sizes = sizes
+
+    @handles(E.FloorDiv, E.FloorMod, E.Div, E.Mod)
+    def _divide(self, e: Any) -> Any:
+        a, b = self.expr(e.a), self.expr(e.b)
+        least, one = self.sizes.const_int_bound(b).min_value, const(1, b.dtype)
+        if least == 0:
+            b = binary(E.Max, b, one)
+        elif least < 0:
+            b = E.Select(b.equal(0), one, b)
+        return binary(type(e), a, b)
 
 
 class _Widener(BoundedRewriter):

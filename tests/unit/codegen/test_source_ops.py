@@ -1,7 +1,7 @@
 """Operations and conversions in CUDA, OpenCL and C source against the interpreter of the loop IR.
 
-OpenCL runs on whatever device there is (PoCL), C through a C compiler; CUDA is compiled for three
-architectures without warnings.
+OpenCL runs on whatever device there is (PoCL), C through a C compiler; CUDA is run as C++ and
+compiled for three architectures without warnings.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.unit.codegen.cuda_as_cpp import run_cuda_text
 from tests.unit.codegen.device_kit import (
     Case,
     case,
@@ -84,6 +85,11 @@ def _mixed(x: Any, y: Any) -> Any:
     return E.Or(E.And(x < y, E.Not(E.EQ(x, y))), E.NE(x, x))
 
 
+def _below_zero(value: float) -> Callable[[Any], Any]:
+    """Another value in the place of what is below zero."""
+    return lambda x: E.Select(x < E.const(0, x.dtype), E.const(value, x.dtype), x)
+
+
 def float_cases(lanes: Sequence[int]) -> list[Case]:
     c = Cases(lanes)
     for d in FLOATS:
@@ -98,6 +104,8 @@ def float_cases(lanes: Sequence[int]) -> list[Case]:
             c.add(f"{name}_{d}", getattr(tir, name), [a], "bool")
         for name in ("floor", "ceil", "trunc", "round", "nearbyint", "fabs"):
             c.add(f"{name}_{d}", lambda x, name=name: call(name, x), [a], d)
+        for special in ("inf", "-inf", "nan", "-0.0"):
+            c.add(f"const{len(c.all)}_{d}", _below_zero(float(special)), [a], d)
         for name in ("copysign", "nextafter"):
             if d != "bfloat16" or name == "copysign":
                 c.add(f"{name}_{d}", lambda x, y, name=name: call(name, x, y), [a, b], d)
@@ -145,6 +153,15 @@ def test_opencl_agrees_with_the_interpreter(group: str, lanes: int) -> None:
 def test_c_agrees_with_the_interpreter(group: str, lanes: int, tmp_path: Path) -> None:
     cases = GROUPS[group]([lanes])
     got = run_c(cases, tmp_path)
+    for c in cases:
+        same(got[c.name], c.expected())
+
+
+@pytest.mark.parametrize("lanes", [1, 4], ids=["scalars", "vectors"])
+@pytest.mark.parametrize("group", GROUPS)
+def test_cuda_text_agrees_with_the_interpreter(group: str, lanes: int, tmp_path: Path) -> None:
+    cases = GROUPS[group]([lanes])
+    got = run_cuda_text(cases, tmp_path)
     for c in cases:
         same(got[c.name], c.expected())
 

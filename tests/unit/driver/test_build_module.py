@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +189,14 @@ def test_the_loop_nest_before_the_passes() -> None:
     check(driver.build(raw, target="llvm"))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         driver.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["é", "1x", "a-b"])
+def test_a_kernel_of_a_function_whose_name_is_none_in_c(name: str) -> None:
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i] + 1.0, name="B")
+    s = te.create_schedule(b.op)
+    s[b].bind(b.op.axis[0], te.thread_axis("threadIdx.x"))
+    text = build(s, [a, b], "cuda", name=name).imported_modules[0].get_source()
+    (kernel,) = re.findall(r"(\S+)\(const", text)
+    assert re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", kernel)

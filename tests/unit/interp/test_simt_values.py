@@ -1,6 +1,8 @@
 """What expressions give, against NumPy: types, divisions, vectors, functions by name."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -10,6 +12,7 @@ from tests.unit.interp.simt_kernels import kinds, make_kernel, numbers, problems
 from tilewright import tir
 from tilewright.base.errors import TilewrightError
 from tilewright.interp.simt import register_simt, run_kernel
+from tilewright.interp.tir_eval import tir_eval
 from tilewright.loopir import expr as E
 from tilewright.loopir import op as O
 from tilewright.loopir.calls import call_extern, call_pure_extern, dp4a, fma
@@ -168,6 +171,106 @@ def test_math_functions_by_all_their_names():
     np.testing.assert_allclose(powers, x**x, rtol=1e-5)
     largest = compute(lambda v: call_extern("float32", "fmaxf", v, tir.const(1.0, "float32")), x)
     np.testing.assert_array_equal(largest, np.maximum(x, 1))
+
+
+def word(x):
+    return int(np.asarray(x).astype("int64").item()) & 0xFFFFFFFF
+
+
+INTEGER_FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {  # of Python's integers
+    "__mulhi": (2, lambda a, b: a * b >> 32),
+    "__mul24": (2, lambda a, b: (a << 40) * (b << 40) >> 80 if abs(a) < 1 << 23 > abs(b) else None),
+    "__ffs": (1, lambda a: (a & -a).bit_length()),
+    "__brev": (1, lambda a: int(f"{a & 0xFFFFFFFF:032b}"[::-1], 2)),
+    "__funnelshift_l": (3, lambda a, b, c: (word(b) << 32 | word(a)) << (c & 31) >> 32),
+    "__funnelshift_r": (3, lambda a, b, c: (word(b) << 32 | word(a)) >> (c & 31)),
+    "__funnelshift_rc": (3, lambda a, b, c: (word(b) << 32 | word(a)) >> min(word(c), 32)),
+    "rotate": (2, lambda a, b: word(a) << b % 32 | word(a) >> -b % 32),
+}
+
+
+@pytest.mark.parametrize("name", INTEGER_FUNCTIONS)
+def test_integer_functions_by_name(name):
+    count, want = INTEGER_FUNCTIONS[name]
+    edges = [0, 1, -1, 5, 24, 31, 32, 33, 12345, -77777, 2**31 - 1, -(2**31), 0x12345678]
+    given = [np.array(np.roll(edges, 5 * i), "int32") for i in range(count)]
+    got = compute(lambda *v: call_pure_extern("int32", name, *v), *given)
+    for result, values in zip(got, zip(*[x.tolist() for x in given])):
+        expected = want(*values)
+        assert expected is None or word(result) == expected & 0xFFFFFFFF, values
+
+
+def test_bits_and_bytes_by_name():
+    a, b = np.array([0x44332211, -1], "int32"), np.array([-0x77889956, 7], "int32")
+    for selector, want in ((0x3210, a), (0x7654, b), (0x0123, [0x11223344, -1])):
+        chosen = lambda x, y, s=selector: call_pure_extern("int32", "__byte_perm", x, y, s)  # noqa: E731
+        np.testing.assert_array_equal(compute(chosen, a, b), want)
+    sign = compute(lambda x, y: call_pure_extern("int32", "__byte_perm", x, y, 0xF8), a, b)
+    assert word(sign[0]) & 0xFFFF == 0xFF00
+    floats = np.array([1.5, -2.5, np.nan, 3e9, -3e9], "float32")
+    ways = {"n": [2, -2, 0], "z": [1, -2, 0], "d": [1, -3, 0], "u": [2, -2, 0]}
+    for way, want in ways.items():
+        name = f"__float2int_r{way}"
+        got = compute(lambda v, n=name: call_pure_extern("int32", n, v), floats, dtype="int32")
+        np.testing.assert_array_equal(got, [*want, 2**31 - 1, -(2**31)])
+    bits = compute(lambda v: call_pure_extern("int32", "__float_as_int", v), floats, dtype="int32")
+    np.testing.assert_array_equal(bits, floats.view("int32"))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("packed", [False, True], ids=["vectors", "words"])
+def test_products_of_four_bytes_by_name(dtype, packed):
+    wide = dtype.replace("8", "32")
+
+    def write(ib, k):
+        lanes = tir.Ramp(k.tx * 4, 1, 4)
+        x, y = k.A[lanes], k.B[lanes]
+        if packed:
+            x, y = O.reinterpret(wide, x), O.reinterpret(wide, y)
+        k.R[k.tx] = call_pure_extern(wide, "__dp4a", x, y, tir.const(9, wide))
+
+    limits, rng = np.iinfo(dtype), np.random.default_rng(0)
+    a, b = (rng.integers(limits.min, limits.max, 32, dtype, True) for _ in range(2))
+    out = zeros(8, wide)
+    arrays = {"A": (dtype, 32), "B": (dtype, 32), "R": (wide, 8)}
+    run_kernel(make_kernel(write, arrays, (8,)), None, [a, b, out])
+    want = (a.astype(wide) * b.astype(wide)).reshape(8, 4).sum(axis=1) + 9
+    np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("int8x4", "int32"), ("int32", "uint8x4"), ("float16x2", "int32"), ("int64", "int16x4"),
+     ("int8x8", "int16x4"), ("int16x4", "uint8x8")],
+)  # fmt: skip
+def test_bits_of_vectors_as_others(source, target):
+    """In simt and in the interpreter of programs."""
+    (s, m), (t, n) = (
+        (d.partition("x")[0], int(d.partition("x")[2] or 1)) for d in (source, target)
+    )
+
+    def store(read, i):
+        at = tir.Ramp(i * m, 1, m) if m > 1 else i
+        return (tir.Ramp(i * n, 1, n) if n > 1 else i), O.reinterpret(target, read[at])
+
+    def write(ib, k):
+        at, value = store(k.A, k.tx)
+        k.B[at] = value
+
+    given = np.random.default_rng(1).integers(-100, 100, 8 * m).astype(s)
+    out, arrays = zeros(8 * n, t), {"A": (s, 8 * m), "B": (t, 8 * n)}
+    run_kernel(make_kernel(write, arrays, (8,)), None, [given, out])
+    np.testing.assert_array_equal(out, given.view(t))
+    ib = tir.ir_builder.create()
+    a, b = (tir.decl_buffer((size,), d, name) for name, (d, size) in arrays.items())
+    with ib.for_range(0, 8) as i:
+        at, value = store(ib.buffer_ptr(a), i)
+        ib.buffer_ptr(b)[at] = value
+    params = [E.Var(name, "handle") for name in arrays]
+    func = tir.PrimFunc(params, ib.get(), None, dict(zip(params, (a, b))))
+    out[:] = 0
+    tir_eval(func, given, out)
+    np.testing.assert_array_equal(out, given.view(t))
 
 
 def test_functions_of_users(monkeypatch):

@@ -118,8 +118,10 @@ def store(index: Any, buffer: Buffer = W) -> S.Stmt:
 
 
 def refused(func: PrimFunc, text: str, target: str = "cuda") -> None:
-    with pytest.raises(CompileError, match=text):
+    with pytest.raises(CompileError, match=text) as caught:
         lower_warp_memory(func, Target(target))
+    if str(caught.value).startswith("buffer "):  # what else could be used
+        assert "scope 'shared'" in str(caught.value)
 
 
 def test_errors() -> None:

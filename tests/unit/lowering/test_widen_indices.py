@@ -65,6 +65,25 @@ def test_a_tile_of_a_size_is_int32() -> None:
     assert "int64" not in str(tvm.lower(s, [A, B]))
 
 
+def test_a_check_of_the_host_divides_by_no_empty_size() -> None:
+    n, m = te.var("n"), te.var("m")
+    A = te.placeholder((n, m), name="A")
+    B = te.compute((m, n), lambda i, j: A[j, i], name="B")
+    s = te.create_schedule(B.op)
+    y, x = B.op.axis
+    yo, xo, yi, xi = s[B].tile(y, x, 16, 16)
+    s[B].bind(s[B].fuse(yo, xo), te.thread_axis("blockIdx.x"))
+    s[B].bind(yi, te.thread_axis("threadIdx.y"))
+    s[B].bind(xi, te.thread_axis("threadIdx.x"))
+    f = tvm.build(s, [A, B], "cuda")
+    assert "-1 // max(" in f.get_source()
+    for shape in ((0, 4), (4, 0), (0, 0), (3, 40)):
+        a = np.random.default_rng(0).random(shape, "float32")
+        b = np.zeros(shape[::-1], "float32")
+        f.run_simt(a, b)
+        np.testing.assert_array_equal(b, a.T)
+
+
 def test_a_kernel_of_sizes_stays_int32_and_the_host_checks_them() -> None:
     n, m = te.var("n"), te.var("m")
     A, B, s = _program(n, m)
