@@ -35,7 +35,7 @@ from .machine import GpuMachine
 from .operands import pitch_of
 from .packing import arrange_packed, part_of
 from .planes import unpadded
-from .tile_plan import Steps, TilePlan
+from .tile_plan import UNCUT, Reduction, Steps, TilePlan
 
 Pair = tuple[int, int]
 Four = tuple[int, int, int, int]
@@ -47,7 +47,8 @@ class Windows:
     """What a convolution of two-dimensional images reads: data (padded) and filters, and which of
     their dimensions are (image, channel, line, pixel) and (filter, channel, line, pixel); of lines
     and pixels, taps, strides and distances between taps. `last`: whether filters are the last
-    dimension of the result, behind lines and pixels, or stand before those."""
+    dimension of the result, behind lines and pixels, or stand before those. `parts`: more than one
+    where groups have all filters, each for another part of the channels."""
 
     data: Tensor
     filters: Tensor
@@ -58,6 +59,7 @@ class Windows:
     dilation: Pair
     groups: int
     last: bool
+    parts: int = 1
 
     def pixel(self, *at: Any) -> Any:
         """An element of the data, by (image, channel, line, pixel)."""
@@ -65,12 +67,16 @@ class Windows:
 
     def weight(self, *at: Any) -> Any:
         """An element of the filters, by (filter, channel, line, pixel)."""
+        if self.parts > 1:
+            f, c, *tap = at
+            many = const_int(self.filters.shape[self.of[0]]) or 1
+            at = (f % many, f // many * self.channels + c, *tap)
         return self.filters(*(at[self.of.index(d)] for d in range(4)))
 
     @property
     def channels(self) -> int:
         """Those of a group."""
-        return const_int(self.filters.shape[self.of[1]]) or 0
+        return (const_int(self.filters.shape[self.of[1]]) or 0) // self.parts
 
     def of_few_filters(self, less: int) -> bool:
         """Whether NCHW data has fewer filters than so many, which read all channels."""
@@ -170,16 +176,25 @@ class ConvolutionProduct:
     the shape of a plan. `on_cores`: whether tensor cores make it; `sides`: filters of a group, and
     places."""
 
-    def __init__(self, op: Any, w: Windows, machine: GpuMachine, on_cores: bool) -> None:
+    def __init__(
+        self,
+        op: Any,
+        w: Windows,
+        machine: GpuMachine,
+        on_cores: bool,
+        reduction: Reduction = UNCUT,
+        plan: TilePlan | None = None,
+    ) -> None:
         self.op, self.w, self.machine = op, w, machine
+        self.on_cores, self.reduction = on_cores, reduction
         shape = [extent_of(a) for a in op.axis]
         self.batch, self.filters = shape[0], shape[3 if w.last else 1] // w.groups
         self.height, self.width = shape[1:3] if w.last else shape[2:]
         self.kind, sums = w.data.dtype, op.output_dtype(0)
         rows, columns = self.sides[::-1] if w.last else self.sides
-        count = self.batch * w.groups
-        self.plan = (
-            TilePlan.chosen(op.name, rows, columns, sums, True, count, machine)
+        count = self.count = self.batch * w.groups
+        self.plan = plan or (
+            TilePlan.chosen(op.name, rows, columns, sums, True, count, machine, reduction)
             if on_cores
             else TilePlan.of(rows, columns, sums, True, count, machine.filling)
         )
@@ -196,7 +211,7 @@ class ConvolutionProduct:
         self.run = across * self.deep
         self.runs = prod(w.taps) // across
         # whether data has nothing beside it, neither padding nor other channels
-        plain = w.groups == 1 and not w.data.op.tag.endswith("pad")
+        plain = w.groups == w.parts and not w.data.op.tag.endswith("pad")
         self.is_whole = plain and self.deep == w.channels and w.order in (_LAST, _FIRST)
         self.is_turned = self.is_whole and w.order == _FIRST
         # pixels from line to line of a copy of the data, its first pixel, and what of that is more
@@ -278,7 +293,9 @@ class ConvolutionProduct:
         name = f"{w.data.op.name}.packed"
         if self.is_turned:
             turned: Tensor = compute(
-                (self.batch, lines, line, deep), lambda n, y, x, c: w.pixel(n, c, y, x), name
+                (self.batch, lines, line, deep * w.parts),
+                lambda n, y, x, c: w.pixel(n, c, y, x),
+                name,
             )
             return turned
 
@@ -332,7 +349,12 @@ class ConvolutionProduct:
             else:
                 y, x = y + run // across * far_y, x + run % across * far_x
             x, c = x + at // deep + self.more, at % deep
-            value = image(b, y, x, c) if self.is_whole else image(b, y * line + x, c)
+            if not self.is_whole:
+                value = image(b, y * line + x, c)
+            elif w.parts == 1:
+                value = image(b, y, x, c)
+            else:
+                value = image(b // w.parts, y, x, b % w.parts * deep + c)
             inside = ((p, self.height * self.width, places), (at, self.run, length))
             return _or_zero(value, *inside)
 
