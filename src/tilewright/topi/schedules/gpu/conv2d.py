@@ -173,6 +173,14 @@ def schedule_conv2d_nhwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMac
     schedule_reduce(s, conv, out, machine)
 
 
+def schedule_conv_nd(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> None:
+    """Rows or volumes: as images, else any reduction."""
+    if machine.shared and _as_product(s, conv, out, machine):
+        return
+    inline_padding(s, conv)
+    schedule_reduce(s, conv, out, machine)
+
+
 def _as_product(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> bool:
     """Schedule a convolution as a product of filters and windows, where it has tiles of them."""
     op = s[conv].op
@@ -200,16 +208,17 @@ def _as_product(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> 
         s[windows.data].compute_inline()
     stage = s[out]
     n, *axes = stage.op.axis
-    y, x = axes[:2] if windows.last else axes[1:]
-    place = stage.fuse(y, x)
-    filters = axes[2] if windows.last else axes[0]
-    if windows.groups > 1:
-        group, filters = stage.split(filters, factor=form.filters)
-        stage.reorder(n, group, *((place, filters) if windows.last else (filters, place)))
+    group = [axes.pop(0)] if windows.parts > 1 else []
+    filters = axes.pop(-1 if windows.last else 0)
+    *planes, place = (*axes[:-2], fused(stage, axes[-2:]))
+    if windows.groups > windows.parts:
+        first, filters = stage.split(filters, factor=form.filters)
+        group = [first]
+    stage.reorder(n, *planes, *group, *((place, filters) if windows.last else (filters, place)))
     sides = operands_of(s[product].op)
     assert sides is not None
     plan = form.plan if on_cores else None
-    schedule_sides(s, s[product].op.output(0), out, sides, machine, form.cut, plan, whole=True)
+    schedule_sides(s, s[product].op.output(0), out, sides, machine, form.cut, plan, windows.groups)
     return True
 
 

@@ -85,11 +85,11 @@ def schedule_sides(
     machine: GpuMachine,
     cut: Steps | None = None,
     plan: TilePlan | None = None,
-    whole: bool = False,
+    groups: int = 0,
 ) -> None:
     """A product whose operands are matrices, or one of them windows, whose reduction is `cut`: by
     warp groups or on tensor cores that have its types, by a `plan` if that is made, else in
-    registers. The reduction of a `whole` one stays in one."""
+    registers. `groups`: of a convolution, whose reduction stays in one here."""
     tile = tile_for(s, product, sides, machine) if cut is None and plan is None else None
     if tile is not None:
         if not all(kept_as_they_lie(sides, extent_of(product.op.reduce_axis[0]))):
@@ -116,13 +116,13 @@ def schedule_sides(
         return
     i, j = product.op.axis[-2:]
     shape = (planned(i), planned(j))
-    reduction = UNCUT if whole else reduction_of(product, sides, 1)
+    reduction = UNCUT if groups else reduction_of(product, sides, 1)
     best = Blocks.of(shape, _count(product), machine, reduction).parts
     parts = chosen_parts(product.op.name, best, reduction, machine)
     if parts > 1:
         product, sides = in_parts(s, product, out, sides, parts, machine)
         out = product
-    schedule_in_registers(s, product, out, sides, _count(product), machine)
+    schedule_in_registers(s, product, out, sides, _count(product), machine, groups or 1)
 
 
 def _count(product: Tensor) -> int:

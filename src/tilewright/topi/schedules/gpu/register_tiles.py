@@ -10,7 +10,7 @@ neighbours read neighbours in a row.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from ....base.dtype import parse
 from ....loopir.iter import IterVar
@@ -46,8 +46,10 @@ def schedule_in_registers(
     sides: tuple[Operand, Operand],
     count: int,
     machine: GpuMachine,
+    groups: int = 1,
 ) -> None:
-    """`count` products, and the element-wise stage that ends their group."""
+    """`count` products, and the element-wise stage that ends their group. So many `groups` that
+    follow each other have operands of their own, and the next ones the same again (1: none)."""
     steps = planned(product.op.reduce_axis[0])
     if product.op is out.op:
         product = s.cache_write(out, "local")
@@ -63,10 +65,10 @@ def schedule_in_registers(
     high, wide = blocks.threads
     threads = (min(high, block[0] // TILE), min(wide, block[1] // TILE))
     (together,) = machine.choose(
-        out.op.name, "together", _together(product, prod(threads), shape, block, machine)
+        out.op.name, "together", _together(product, prod(threads), shape, block, groups, machine)
     )
     dimensions = len(product.op.axis) - 2
-    at = _bind_output(s[out], sides, (together, *threads), block, dimensions, machine)
+    at = _bind_output(s[out], sides, (together, *threads), block, dimensions, groups > 1, machine)
     stage = s[product]
     stage.compute_at(s[out], at)
     nbytes = parse(rows.tensor.dtype).nbytes
@@ -182,6 +184,7 @@ def _together(
     threads: int,
     shape: tuple[int, int],
     block: tuple[int, int],
+    groups: int,
     machine: GpuMachine,
 ) -> list[tuple[int]]:
     """How many products along the first batch dimension, each of that shape and made in blocks of
@@ -192,7 +195,8 @@ def _together(
     if count is None:
         return [(1,)]
     tiles = prod(-(-n // size) for n, size in zip(shape, block)) * size_of_axes(batch[1:])
-    fit = [n for n in range(1, WARP + 1) if count % n == 0 and n * threads <= FEW_THREADS]
+    even = gcd(count, groups) if groups > 1 else count  # of a block, no group is the first again
+    fit = [n for n in range(1, WARP + 1) if even % n == 0 and n * threads <= FEW_THREADS]
     enough = 2 * machine.filling
     full = [n for n in fit if count // n * tiles >= enough or n * threads <= machine.warp]
     best = max(full, key=lambda n: (n * threads % machine.warp == 0, n), default=1)
@@ -233,6 +237,7 @@ def _bind_output(
     threads: tuple[int, int, int],
     block: tuple[int, int],
     products: int,
+    is_grouped: bool,
     machine: GpuMachine,
 ) -> IterVar:
     """The loop of a thread, of matrices that blocks make in tiles, some together, of a batch of
@@ -242,9 +247,11 @@ def _bind_output(
     together, *each = threads
     near: list[IterVar] = []
     if together > 1:
-        count = len(batch) - products + 1  # the output may have several dimensions for the first
-        far, own = stage.split(fused(stage, batch[:count]), factor=together)
-        batch, near = [far, *batch[count:]], [own]
+        # the output may have several dimensions for the product's first, or its last are groups
+        first = -1 if is_grouped else 0
+        last = len(batch) - (0 if is_grouped else products - 1)
+        far, own = stage.split(fused(stage, batch[first:last]), factor=together)
+        batch, near = [*(batch[:first] if is_grouped else ()), far, *batch[last:]], [own]
     rows, columns = sides
     both = rows.along and columns.along  # neighbouring threads read neighbouring rows then
     again = [size // (n * TILE) for size, n in zip(block, each)]

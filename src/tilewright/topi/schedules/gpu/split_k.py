@@ -111,25 +111,28 @@ def channels_in_parts(
     with all filters; and how their windows move."""
     op, sums = s[conv].op, conv.dtype
     own = replace(w, groups=parts, parts=parts)
-    shape = [extent_of(a) for a in op.axis]
-    at = 3 if w.last else 1
+    n, *shape = (extent_of(a) for a in op.axis)
+    at = len(shape) - 1 if w.last else 0
     filters, steps = shape[at], [reduce_axis((0, n), "k") for n in (own.channels, *w.taps)]
     c, dy, dx = (k.var for k in steps)
 
-    def element(*i: Any) -> Any:
-        f, (n, y, x) = i[at], (v for d, v in enumerate(i) if d != at)
+    def element(n: Any, p: Any, *i: Any) -> Any:
+        f, place = i[at], [v for d, v in enumerate(i) if d != at]
+        *planes, y, x = place if len(place) > 1 else (0, *place)
+        if planes:
+            n = n * shape[0 if w.last else 1] + planes[0]
         places = [
             v * stride + tap * far
             for v, tap, stride, far in zip((y, x), (dy, dx), w.strides, w.dilation)
         ]
-        read = own.pixel(n, f // filters * own.channels + c, *places)
-        return reduce_sum(cast(sums, read) * cast(sums, own.weight(f, c, dy, dx)), axis=steps)
+        read = own.pixel(n, p * own.channels + c, *places)
+        weight = own.weight(p * filters + f, c, dy, dx)
+        return reduce_sum(cast(sums, read) * cast(sums, weight), axis=steps)
 
-    partial_shape = [parts * n if d == at else n for d, n in enumerate(shape)]
-    partial: Tensor = compute(partial_shape, element, f"{op.name}.parts")
+    partial: Tensor = compute([n, parts, *shape], element, f"{op.name}.parts")
 
-    def part(p: int, *i: Any) -> Any:
-        return partial(*(p * filters + v if d == at else v for d, v in enumerate(i)))
+    def part(p: int, n: Any, *i: Any) -> Any:
+        return partial(n, p, *i)
 
     return _added(s, conv, out, partial, part, parts, machine), own
 
