@@ -274,8 +274,9 @@ def filling(
         tiles = count * -(-shape[0] // high) * -(-shape[1] // wide)
         time, parts = reduction.clocks(tiles, processors, partial(clocks, high, wide))
         made.append(((high, wide), parts, tiles * parts, time))
-    # of the same size the one that reads least, then that of more columns, which has more warps
-    made.sort(key=lambda x: (-x[0][0] * x[0][1], sum(x[0]), x[0][0]))
+    # the fewest parts, the largest tile, of the same size the one that reads least, then that of
+    # more columns, which has more warps
+    made.sort(key=lambda x: (x[1], -x[0][0] * x[0][1], sum(x[0]), x[0][0]))
     best = min(time for *_, time in made)
     close = [x for x in made if x[3] <= _CLOSE * best]
     full = (x for x in close if x[2] >= _FULL * processors)
