@@ -408,6 +408,29 @@ def test_few_blocks_have_parts_of_the_keys(
     assert len(reports) == 2 and not any(r.findings for r in reports)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize(
+    ("shape", "window"),
+    [
+        ((1, 1, 16, 700), (-15, 685)),
+        ((1, 3, 65, 600), (-20, 300)),  # runs of rows of their own
+        ((2, 1, 130, 640), (-129, 511)),  # a tile ends with the keys
+        ((1, 1, 200, 650), (100, 330)),
+        ((1, 1, 320, 448), (-319, 129)),  # the first rows see nothing of some parts
+    ],
+)
+def test_windows_have_parts_of_the_keys_that_they_see(
+    shape: tuple[int, int, int, int], window: tuple[int, int], dtype: str
+) -> None:
+    made = Made(dtype, shape, 32, 24, window=window, cut=True)
+    f = made.built(TARGET)
+    result = np.zeros([int(d) for d in made.out.shape], KINDS[dtype])
+    reports = f.run_simt(*made.arrays, result).values()
+    mask = np.where(seen_in(shape, window), 0, -np.inf)
+    close(result.astype("float64"), made.weighed(made.scores() + mask), dtype)
+    assert len(reports) == 2 and not any(r.findings for r in reports)
+
+
 @pytest.mark.parametrize(
     ("batch", "rows", "keys", "window", "parts", "of_float32"),
     [
@@ -421,7 +444,10 @@ def test_few_blocks_have_parts_of_the_keys(
         (12, 128, 128, None, 1, 2),
         (96, 64, 1 << 20, None, 2, 1),
         (192, 64, 1 << 20, None, 1, 1),
-        (1, 64, 4096, (0, 4000), 1, 1),
+        (1, 64, 4096, (0, 4000), 32, 64),
+        (32, 16, 4096, (-15, 4081), 6, 11),  # the last queries of a long text
+        (1, 64, 4096, (-63, 64), 1, 4),  # of which few keys are seen
+        (32, 4096, 4096, (-4095, 1), 1, 1),
         (1, 1, 700, None, 4, 11),  # of three tiles, the last of two
     ],
 )

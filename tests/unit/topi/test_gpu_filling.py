@@ -37,15 +37,15 @@ def test_as_many_blocks_as_make_the_busiest_multiprocessor_quick(
     def clocks(high: int, wide: int, tiles: int, processors: int) -> float:
         return tiles * high * wide
 
-    assert filling(shape, count, (128, 128), (32, 32), processors, clocks) == tile
+    assert filling(shape, count, (128, 128), (32, 32), processors, clocks) == (tile, 1)
 
 
 def test_tiles_of_odd_sides_are_halved_and_none_grows() -> None:
     def clocks(high: int, wide: int, tiles: int, processors: int) -> float:
         return tiles * high * wide
 
-    assert filling((7, 40), 1, (7, 8), (2, 4), 96, clocks) == (2, 4)
-    assert filling((9, 9), 1, (1, 1), (2, 4), 96, clocks) == (1, 1)
+    assert filling((7, 40), 1, (7, 8), (2, 4), 96, clocks) == ((2, 4), 1)
+    assert filling((9, 9), 1, (1, 1), (2, 4), 96, clocks) == ((1, 1), 1)
 
 
 def test_small_tiles_read_too_much_for_the_cache() -> None:

@@ -99,8 +99,7 @@ def partial_results(kernel: Any, sums: Buffer, marks: Buffer) -> Callable[[], li
     of weights."""
 
     def place(row: Any, column: Any) -> list[Any]:
-        at = kernel.batch * kernel.count + kernel.tile * kernel.plan.rows + row
-        return [kernel.part, at, column]
+        return [kernel.part, kernel.batch * kernel.count + kernel.row(row), column]
 
     def end() -> list[Stmt]:
         core, r = kernel.core, kernel.registers

@@ -39,7 +39,7 @@ from ..schedules.gpu.machine import MOST_BLOCKS
 from .attention_ends import digits_of, joined_parts, partial_results, results
 from .attention_fragments import Fragments
 from .attention_lanes import Lanes
-from .attention_plan import BLOCKS, KEYS, Plan, parts_of
+from .attention_plan import BLOCKS, KEYS, Plan, parts_of, seen_tiles
 from .attention_scores import Powers, Reads, separated, tensors_read
 from .attention_tiles import Copy, Tiles
 from .softmax import least
@@ -176,21 +176,27 @@ class _Kernel:
     def _seen_tiles(self) -> tuple[Any, Any]:
         """The first and the end of the tiles of keys that any row of a block takes something of."""
         plan, window, rows, at = self.plan, self.sizes.window, self.sizes.rows, self._first_row()
-        if self.parts > 1:
-            each = self._of_part()
-            begin, even = self.part * each, plan.tiles % each == 0
-            return begin, begin + each if even else O.min(begin + each, plan.tiles)
-        if window is None or at is None:
-            return const(0), const(plan.tiles)
-        low, high = window
-        begin = O.indexdiv(O.max(at + low, 0), plan.keys) if low > 1 - rows[-1] else const(0)
-        end = O.min(O.indexdiv(at + (plan.rows - 1 + high + plan.keys - 1), plan.keys), plan.tiles)
-        return begin, end if high < self.sizes.keys else const(plan.tiles)
+        begin, end = const(0), const(plan.tiles)
+        if window is not None and at is not None:
+            low, high = window
+            if low > 1 - rows[-1]:
+                begin = O.indexdiv(O.max(at + low, 0), plan.keys)
+            if high < self.sizes.keys:
+                last = O.indexdiv(at + (plan.rows - 1 + high + plan.keys - 1), plan.keys)
+                end = O.min(last, plan.tiles)
+        if self.parts == 1:
+            return begin, end
+        each = self._of_part()
+        begin = begin + self.part * each
+        if window is None and plan.tiles % each == 0:
+            return begin, begin + each
+        end = O.min(begin + each, end)
+        # of rows that see fewer keys, parts may have none: their first tile is one that there is
+        return begin if window is None else O.min(begin, plan.tiles - 1), end
 
     def _of_part(self) -> int:
         """Tiles of a part of the keys."""
-        tiles: int = -(-self.sizes.keys // KEYS)
-        each = -(-tiles // self.parts)
+        each = -(-seen_tiles(self.plan) // self.parts)
         return min(each * (KEYS // self.plan.keys), self.plan.tiles)
 
     def _first_row(self) -> Any:
@@ -200,7 +206,7 @@ class _Kernel:
 
     def _turns(self) -> int | None:
         """How many tiles a block has, where all have as many."""
-        if self.parts > 1:
+        if self.parts > 1 and self.sizes.window is None:
             each = self._of_part()
             return None if self.plan.tiles % each else each
         return const_int(self.end - self.begin)

@@ -178,14 +178,24 @@ def takes(sizes: Any, dtype: str, target: Target | None) -> bool:
     return plan_of(sizes, dtype, target) is not None
 
 
+def seen_tiles(plan: Plan) -> int:
+    """How many tiles of 64 keys the rows of a block see at most."""
+    sizes, most = plan.sizes, int(plan.sizes.keys)
+    if sizes.window is not None:
+        low, high = sizes.window
+        seen = plan.rows - 1 + high - low
+        most = min(most, seen + KEYS - 1)  # they may begin at any key of a tile
+    return -(-most // KEYS)
+
+
 def parts_of(plan: Plan) -> int:
-    """Into how many parts the keys are cut, each a block's: more than one where there are few
-    warps for all processors, and many keys of which each row sees all."""
+    """Into how many parts the keys that rows see are cut, each a block's: more than one where there
+    are few warps for all processors, and many keys."""
     sizes, blocks = plan.sizes, BLOCKS if plan.cores else 1
     least, joining = (_LEAST_TILES, _JOINING) if plan.cores else (1, 1)
     warps = plan.warps * -(-prod(sizes.rows) // plan.rows) * prod(sizes.batch)
-    tiles: int = -(-sizes.keys // KEYS)
+    tiles = seen_tiles(plan)
     enough = plan.processors * blocks * (ROWS // WARP_ROWS)
-    most = 1 if sizes.window is not None else min(tiles // least, enough // warps)
+    most = min(tiles // least, enough // warps)
     each = -(-tiles // max(1, most))
     return -(-tiles // each) if tiles - each >= joining else 1

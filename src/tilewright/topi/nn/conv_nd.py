@@ -11,6 +11,7 @@ from ...tensor.axes import reduce_axis
 from ...tensor.compute import compute
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
+from ..lines import on_device
 from ..utils import get_const_int
 from .windows import Windows, conv_extent, convolution
 
@@ -33,7 +34,10 @@ def conv_nd(
     places, pads = range(2, data.ndim), (padding[:rank], padding[rank:])
     taps = [f"r{d}" for d in range(rank)]
     w = Windows(data, places, kernel.shape[2:], strides, pads, dilation, taps)
-    return convolution(w, kernel, 1, (0, 1, places), groups, out_dtype, f"conv{rank}d", "")
+    # on devices those that are not of images have rules by their names
+    layout = {1: "ncw", 3: "ncdhw"}.get(rank) if on_device() else None
+    tag = f"{'group_' if groups > 1 else ''}conv{rank}d_{layout}" if layout else ""
+    return convolution(w, kernel, 1, (0, 1, places), groups, out_dtype, f"conv{rank}d", tag)
 
 
 def col2im(

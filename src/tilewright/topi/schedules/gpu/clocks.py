@@ -11,14 +11,16 @@ Rates are NVIDIA's: 256 products of float16 a clock of each of a multiprocessor'
 
 from __future__ import annotations
 
+from functools import partial
+
 from ....base.dtype import parse
 from ...tensor_intrin.wgmma import SPAN
-from .group_plan import LATENCY, LAUNCH, Work
-from .machine import CACHE, GpuMachine, cache_rate
-from .matmul import FEW_ROWS, whole_threads
-from .register_tiles import UNITS, blocks_of
-from .split_k import LONG, MOST_PARTS
-from .tile_plan import CORE, PARTS, TilePlan
+from .group_plan import LATENCY, Work
+from .machine import CACHE, LAUNCH, GpuMachine, cache_rate, joining_clocks
+from .matmul import FEW_ROWS
+from .register_tiles import UNITS, Blocks
+from .split_k import cut_of
+from .tile_plan import CORE, DEEP, PARTS, TilePlan
 
 _CORES, _LANES = PARTS * CORE, PARTS * UNITS  # products a clock of a multiprocessor
 _RESIDENT = 2048  # threads
@@ -49,23 +51,20 @@ def product_clocks(
         plans = Work(rows, columns, 1, -(-steps * nbytes // SPAN)).plans(machine, 1)
         if plans:
             return LAUNCH + plans[0].clocks
+    summed = rows * columns * parse(sums).nbytes
+    cut = partial(cut_of, steps, nbytes=summed)
     if cores:
-        tile = TilePlan.of(rows, columns, sums, True, 1, machine.filling).block
+        reduction = cut(DEEP // nbytes)
+        plan = TilePlan.of(rows, columns, sums, True, 1, machine.filling, reduction)
+        tile, parts = plan.block, plan.parts
     else:
-        side = 16 if machine.threads >= 256 else 8
-        threads = (whole_threads(rows, side), whole_threads(columns, side))
-        _, tile = blocks_of((rows, columns), threads, 1, machine.filling)
-    blocks = -(-rows // tile[0]) * -(-columns // tile[1])
-    parts = 1
-    while cores and steps >= LONG and 2 * parts * blocks <= machine.filling and parts < MOST_PARTS:
-        parts *= 2
-    each = -(-steps // parts)
-    rate = cache_rate(min(blocks * parts, machine.filling))
+        blocks = Blocks.of((rows, columns), 1, machine, cut(1))
+        tile, parts = blocks.filled, blocks.parts
+    count, each = -(-rows // tile[0]) * -(-columns // tile[1]) * parts, -(-steps // parts)
+    rate = cache_rate(min(count, machine.filling))
     multiplied = tile[0] * tile[1] * each / (_CORES if cores else _LANES)
     clocks = max(multiplied, sum(tile) * each * nbytes / rate) + LATENCY
-    busiest = _busiest(blocks * parts, machine)
-    added = kernel_clocks((2 * parts + 1) * rows * columns * parse(sums).nbytes)
-    return LAUNCH + busiest * clocks + (added if parts > 1 else 0)
+    return LAUNCH + _busiest(count, machine) * clocks + joining_clocks(parts, summed)
 
 
 def _busiest(blocks: int, machine: GpuMachine, at_once: int = 1) -> float:

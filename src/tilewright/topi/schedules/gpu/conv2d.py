@@ -9,7 +9,9 @@ on ARM GPU with TVM", 2018) on data that is in blocks already.
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
+from ....base.dtype import parse
 from ....loopir.iter import IterVar
 from ....schedule.api import Schedule
 from ....tensor.tensor import Tensor
@@ -21,7 +23,10 @@ from .matmul import schedule_sides
 from .operands import operands_of
 from .planes import schedule_planes
 from .reduce import inline_padding, schedule_reduce
-from .windows import ConvolutionProduct, windows_of
+from .register_tiles import Blocks
+from .split_k import channels_in_parts, chosen_parts, cut_of
+from .tile_plan import DEEP, UNCUT, Reduction
+from .windows import ConvolutionProduct, Windows, windows_of
 
 COLUMNS = 8  # pixels a thread
 _SUMS = 32  # of a thread where registers are scalars
@@ -168,6 +173,14 @@ def schedule_conv2d_nhwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMac
     schedule_reduce(s, conv, out, machine)
 
 
+def schedule_conv_nd(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> None:
+    """Rows or volumes: as images, else any reduction."""
+    if machine.shared and _as_product(s, conv, out, machine):
+        return
+    inline_padding(s, conv)
+    schedule_reduce(s, conv, out, machine)
+
+
 def _as_product(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> bool:
     """Schedule a convolution as a product of filters and windows, where it has tiles of them."""
     op = s[conv].op
@@ -178,9 +191,14 @@ def _as_product(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> 
         schedule_few_filters(s, conv, out, windows, machine)
         return True
     on_cores = (windows.data.dtype, conv.dtype) in machine.products
-    form = ConvolutionProduct(op, windows, machine, on_cores)
+    form = ConvolutionProduct(op, windows, machine, on_cores, _reduction_of(op, windows, machine))
     if min(form.sides) < LEAST_SIDE:
         return False
+    parts = _parts_of(form, machine)
+    if parts > 1:
+        conv, windows = channels_in_parts(s, conv, out, windows, parts, machine)
+        out, op = conv, s[conv].op
+        form = ConvolutionProduct(op, windows, machine, on_cores, UNCUT, form.plan)
     last = conv.op is out.op
     product = form.restate(s, conv)
     out = s[conv].op.output(0) if last else s[out].op.output(0)
@@ -190,17 +208,37 @@ def _as_product(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> 
         s[windows.data].compute_inline()
     stage = s[out]
     n, *axes = stage.op.axis
-    y, x = axes[:2] if windows.last else axes[1:]
-    place = stage.fuse(y, x)
-    filters = axes[2] if windows.last else axes[0]
-    if windows.groups > 1:
-        group, filters = stage.split(filters, factor=form.filters)
-        stage.reorder(n, group, *((place, filters) if windows.last else (filters, place)))
+    group = [axes.pop(0)] if windows.parts > 1 else []
+    filters = axes.pop(-1 if windows.last else 0)
+    *planes, place = (*axes[:-2], fused(stage, axes[-2:]))
+    if windows.groups > windows.parts:
+        first, filters = stage.split(filters, factor=form.filters)
+        group = [first]
+    stage.reorder(n, *planes, *group, *((place, filters) if windows.last else (filters, place)))
     sides = operands_of(s[product].op)
     assert sides is not None
     plan = form.plan if on_cores else None
-    schedule_sides(s, s[product].op.output(0), out, sides, machine, form.cut, plan)
+    schedule_sides(s, s[product].op.output(0), out, sides, machine, form.cut, plan, windows.groups)
     return True
+
+
+def _reduction_of(op: Any, w: Windows, machine: GpuMachine) -> Reduction:
+    """The reduction of a convolution without groups, and how it may be cut."""
+    kind, sums = w.data.dtype, op.output_dtype(0)
+    if w.groups > 1 or parse(sums).nbytes < 4:
+        return UNCUT
+    together = DEEP // parse(kind).nbytes if (kind, sums) in machine.products else 1
+    nbytes = parse(sums).nbytes * prod(map(extent_of, op.axis))
+    steps = w.channels * prod(w.taps)
+    return cut_of(steps, together, nbytes, w.channels, machine.lanes(kind))
+
+
+def _parts_of(form: ConvolutionProduct, machine: GpuMachine) -> int:
+    """Into how many parts of channels a convolution is cut."""
+    best = form.plan.parts
+    if not form.on_cores:
+        best = Blocks.of(form.plan.shape, form.count, machine, form.reduction).parts
+    return chosen_parts(form.op.name, best, form.reduction, machine)
 
 
 def _even(count: int, limit: int) -> int:

@@ -17,7 +17,7 @@ from itertools import product
 from math import inf
 
 from ...tensor_intrin.wgmma import GROUP, GROUP_ROWS, SPAN
-from .machine import CACHE, MOST_STAGES, PORT, GpuMachine, cache_rate
+from .machine import CUTS, MOST_STAGES, PORT, GpuMachine, cache_rate, joining_clocks
 
 _ROWS, _COLUMNS = (128, 256, 64), (256, 128, 64, 32)  # of the same clocks the first
 _MOST = 128 * 256  # sums of a tile: more threads, or more sums a thread, have no registers
@@ -25,10 +25,8 @@ _TENSOR = 32  # sums of a tile that a clock adds a step of 128 bytes to
 _SHARED = 128  # bytes a clock
 LATENCY = 1500  # from the start of a block to its first products, and its last sums to memory
 _FAR = 700  # clocks from the device's memory
-LAUNCH = 3400  # from kernel to kernel: 2 us
 _BESIDE = 40  # registers of a thread beside its sums
 _SUM = 4  # bytes
-_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _LEAST = 4  # steps of a part: fewer are not as many as are under way
 
 
@@ -60,7 +58,7 @@ class Work:
     def parts(self) -> list[int]:
         """Into how many parts the reduction may be cut, each of as many steps but for the last."""
         most = max(1, self.steps // _LEAST)
-        return sorted({-(-self.steps // -(-self.steps // p)) for p in _PARTS if p <= most})
+        return sorted({-(-self.steps // -(-self.steps // p)) for p in CUTS if p <= most})
 
     def plans(self, machine: GpuMachine, widths: int) -> list[GroupPlan]:
         """The best plan of each tile that the product fills, but for rows of the smallest, whose
@@ -97,9 +95,7 @@ class Work:
         each = -(-self.steps // parts) * step + rows * columns * _SUM / rate
         rounds = -(-busiest // _at_once(rows, columns, machine))
         clocks = busiest * each + rounds * LATENCY
-        if parts > 1:
-            moved = (2 * parts + 1) * self.rows * self.columns * self.count * _SUM
-            clocks += LAUNCH + moved / CACHE
+        clocks += joining_clocks(parts, self.rows * self.columns * self.count * _SUM)
         return GroupPlan(rows, columns, parts, clocks)
 
 

@@ -33,6 +33,8 @@ _KEPT = 1 << 10  # bytes of shared memory that the system keeps of each block
 # bytes a clock of the second-level cache, and of its port to a multiprocessor (A100 architecture;
 # H100's paper has no other numbers)
 CACHE, PORT = 5120, 64
+LAUNCH = 3400  # clocks from kernel to kernel: 2 us
+CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # parts of a reduction to choose from
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,12 @@ class GpuMachine:
 def cache_rate(blocks: int) -> float:
     """Bytes a clock that each of so many multiprocessors gets from the second-level cache."""
     return min(PORT, CACHE / blocks)
+
+
+def joining_clocks(parts: int, nbytes: float) -> float:
+    """Of what parts of a reduction cost that are kernels of their own: sums of so many bytes
+    together are written for each, read again and added by one more kernel."""
+    return LAUNCH + (2 * parts + 1) * nbytes / CACHE if parts > 1 else 0.0
 
 
 def bind(stage: Stage, axis: IterVar, tag: str) -> None:

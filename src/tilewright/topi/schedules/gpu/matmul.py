@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from ....base.dtype import parse
 from ....loopir.iter import IterVar
 from ....schedule.api import Schedule
 from ....tensor.tensor import Tensor
@@ -12,10 +13,10 @@ from .machine import GpuMachine, bind, bind_grid, fused, planned
 from .operands import Operand, operands_of, read_widened
 from .packing import kept_as_they_lie, lay_along, pack_operands
 from .reduce import schedule_reduce
-from .register_tiles import schedule_in_registers
-from .split_k import in_parts, parts_of
+from .register_tiles import Blocks, schedule_in_registers
+from .split_k import chosen_parts, in_parts, reduction_of
 from .tensor_cores import fits, schedule_on_tensor_cores
-from .tile_plan import FRAGMENT, WARP, Steps, TilePlan
+from .tile_plan import DEEP, FRAGMENT, UNCUT, WARP, Steps, TilePlan
 from .warp_groups import schedule_on_warp_groups, tile_for
 
 TILE = 4  # rows and columns a thread
@@ -84,10 +85,11 @@ def schedule_sides(
     machine: GpuMachine,
     cut: Steps | None = None,
     plan: TilePlan | None = None,
+    groups: int = 0,
 ) -> None:
     """A product whose operands are matrices, or one of them windows, whose reduction is `cut`: by
     warp groups or on tensor cores that have its types, by a `plan` if that is made, else in
-    registers."""
+    registers. `groups`: of a convolution, whose reduction stays in one here."""
     tile = tile_for(s, product, sides, machine) if cut is None and plan is None else None
     if tile is not None:
         if not all(kept_as_they_lie(sides, extent_of(product.op.reduce_axis[0]))):
@@ -98,21 +100,29 @@ def schedule_sides(
     if machine.warp == WARP and _on_cores(product, sides, is_laid, machine):
         if plan is None:
             rows, columns = (planned(a) for a in product.op.axis[-2:])
-            name, count = product.op.name, _count(product)
-            plan = TilePlan.chosen(name, rows, columns, product.dtype, is_laid, count, machine)
-            parts = parts_of(product, sides, plan, count, machine) if is_laid else 1
+            name, sums, count = product.op.name, product.dtype, _count(product)
+            together = DEEP // parse(sides[0].tensor.dtype).nbytes
+            reduction = reduction_of(product, sides, together) if is_laid else UNCUT
+            how = (rows, columns, sums, is_laid, count, machine, reduction)
+            plan = TilePlan.chosen(name, *how)
+            parts = chosen_parts(name, plan.parts, reduction, machine)
             if parts > 1:
-                product = in_parts(s, product, out, sides, parts, machine)
-                out, sides = product, operands_of(product.op) or sides
+                product, sides = in_parts(s, product, out, sides, parts, machine)
+                out = product
         if is_laid:
             product, out = pack_operands(s, product, out, sides, plan, machine)
             sides = operands_of(product.op) or sides
         schedule_on_tensor_cores(s, product, out, sides, plan, machine, cut)
         return
-    side = 16 if machine.threads >= 256 else 8
     i, j = product.op.axis[-2:]
-    threads = (whole_threads(planned(i), side), whole_threads(planned(j), side))
-    schedule_in_registers(s, product, out, sides, threads, _count(product), machine)
+    shape = (planned(i), planned(j))
+    reduction = UNCUT if groups else reduction_of(product, sides, 1)
+    best = Blocks.of(shape, _count(product), machine, reduction).parts
+    parts = chosen_parts(product.op.name, best, reduction, machine)
+    if parts > 1:
+        product, sides = in_parts(s, product, out, sides, parts, machine)
+        out = product
+    schedule_in_registers(s, product, out, sides, _count(product), machine, groups or 1)
 
 
 def _count(product: Tensor) -> int:
@@ -142,13 +152,6 @@ def _threads(axis: IterVar, most: int) -> int:
     """Threads along an axis: small products have no work for all of them, and empty ones a loop
     that is cut to one."""
     return max(1, min(most, -(-planned(axis) // TILE)))
-
-
-def whole_threads(extent: int, most: int) -> int:
-    """Threads along an axis whose tile it fills: a power of two, so that a warp has whole rows of
-    them, which lie in different banks."""
-    threads = max(1, min(most, extent // TILE))
-    return 1 << (threads.bit_length() - 1)
 
 
 def schedule_dense_packed(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachine) -> None:

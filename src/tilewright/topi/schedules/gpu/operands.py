@@ -21,10 +21,12 @@ LEAST_COPY = 4  # bytes of an asynchronous copy
 
 @dataclass(frozen=True)
 class Operand:
-    """One side of a product. `along`: whether the reduction runs along its rows in memory."""
+    """One side of a product. `along`: whether the reduction runs along its rows in memory. `of`:
+    the tensor whose rows its own are parts of, if it is not read itself."""
 
     tensor: Tensor
     along: bool
+    of: Tensor | None = None
 
     @property
     def widest(self) -> int:
@@ -36,7 +38,7 @@ class Operand:
         """Elements of the widest access that every row in memory has room for, wherever a tile of
         whole vectors starts in it."""
         lanes = self.widest
-        row = const_int(self.tensor.shape[-1])
+        row = const_int((self.of or self.tensor).shape[-1])
         while lanes > 1 and (row is None or row % lanes):
             lanes //= 2
         return lanes

@@ -91,7 +91,7 @@ def part_of(product: Tensor, place: Sequence[Any], shape: Sequence[int | None]) 
     other, inside = list(place), []
     for at in (-2, -1):
         end, size = const_int(product.shape[at]) or 0, shape[at]
-        if size is not None and size < (end if at == -1 else FRAGMENT):
+        if size is not None and size < end and (at == -1 or size < FRAGMENT):
             inside.append(place[at] < size)
             other[at] = end - 1
     value = product(*place)

@@ -9,13 +9,14 @@ neighbours read neighbours in a row.
 
 from __future__ import annotations
 
-from math import prod
+from dataclasses import dataclass
+from math import gcd, prod
 
 from ....base.dtype import parse
 from ....loopir.iter import IterVar
 from ....schedule.api import Schedule, Stage
 from ....tensor.tensor import Tensor
-from ..machine import known_extent, nearby
+from ..machine import known_extent, nearby, size_of_axes
 from .machine import (
     VECTOR_BYTES,
     GpuMachine,
@@ -26,7 +27,7 @@ from .machine import (
     steps_of,
 )
 from .operands import Operand, along_lines, copies_of, fill, pipeline, pitch_of, spread
-from .tile_plan import ALIKE, BANKS, WARP, busy, filling
+from .tile_plan import ALIKE, BANKS, UNCUT, WARP, Reduction, busy, filling
 
 TILE = 4  # neighbouring rows and columns a thread
 AGAIN = 2  # such tiles a thread along rows, and along columns
@@ -43,12 +44,12 @@ def schedule_in_registers(
     product: Tensor,
     out: Tensor,
     sides: tuple[Operand, Operand],
-    threads: tuple[int, int],
     count: int,
     machine: GpuMachine,
+    groups: int = 1,
 ) -> None:
-    """`count` products by `threads` at most along rows and along columns, and the element-wise
-    stage that ends their group."""
+    """`count` products, and the element-wise stage that ends their group. So many `groups` that
+    follow each other have operands of their own, and the next ones the same again (1: none)."""
     steps = planned(product.op.reduce_axis[0])
     if product.op is out.op:
         product = s.cache_write(out, "local")
@@ -57,13 +58,17 @@ def schedule_in_registers(
     copies = copies_of(s, sides, product)
     parts = [s.cache_read(c, "local", [product.op]) for c in copies]
     rows, columns = sides
-    shape = [planned(a) for a in product.op.axis[-2:]]
-    block = _block(out, shape, threads, count, machine)
-    threads = (min(threads[0], block[0] // TILE), min(threads[1], block[1] // TILE))
+    i, j = product.op.axis[-2:]
+    shape = (planned(i), planned(j))
+    blocks = Blocks.of(shape, count, machine)
+    block = _block(out, blocks, machine)
+    high, wide = blocks.threads
+    threads = (min(high, block[0] // TILE), min(wide, block[1] // TILE))
     (together,) = machine.choose(
-        out.op.name, "together", _together(product, prod(threads), shape, block, machine)
+        out.op.name, "together", _together(product, prod(threads), shape, block, groups, machine)
     )
-    at = _bind_output(s[out], sides, (together, *threads), block, machine)
+    dimensions = len(product.op.axis) - 2
+    at = _bind_output(s[out], sides, (together, *threads), block, dimensions, groups > 1, machine)
     stage = s[product]
     stage.compute_at(s[out], at)
     nbytes = parse(rows.tensor.dtype).nbytes
@@ -96,41 +101,70 @@ def schedule_in_registers(
         if together > 1 and prod(threads) < ALIKE and len(load.op.axis) > 2:
             # vectors of several products are read at once
             apart = prod(threads) * VECTOR_BYTES // nbytes
-            load.storage_align(load.op.axis[-3], BANKS // nbytes, apart)
+            load.storage_align(load.op.axis[0], BANKS // nbytes, apart)
         fill(load, side, (together, *own), machine, stages)
 
 
-def _block(
-    out: Tensor, shape: list[int], threads: tuple[int, int], count: int, machine: GpuMachine
-) -> tuple[int, int]:
-    """Rows and columns of a block of so many threads at most, of `count` products of a shape."""
-    whole, filled = blocks_of((shape[0], shape[1]), threads, count, machine.filling)
+@dataclass(frozen=True)
+class Blocks:
+    """How products of a shape are made in registers: by so many `threads` at most, along rows and
+    along columns, and tiles `whole` of all sums that these may have, or `filled`, of which there
+    are as many as multiprocessors are best kept busy with; `parts`: of the reduction."""
+
+    threads: tuple[int, int]
+    whole: tuple[int, int]
+    filled: tuple[int, int]
+    parts: int
+
+    @staticmethod
+    def of(
+        shape: tuple[int, int], count: int, machine: GpuMachine, reduction: Reduction = UNCUT
+    ) -> Blocks:
+        """For `count` products whose reduction has so many steps."""
+        side, least = (16, WARP) if machine.threads >= 256 else (8, 8)
+        high, wide = (whole_threads(n, side) for n in shape)
+        # along a few rows as many columns as a warp has lanes for, and the other way round
+        threads = (
+            whole_threads(shape[0], max(side, least // wide)),
+            whole_threads(shape[1], max(side, least // high)),
+        )
+        # a few rows of many columns are one tile, so that the columns are read once
+        thin = max(shape) > LEAST
+        again = [
+            AGAIN if size >= AGAIN * n * TILE or (thin and n * TILE < size <= LEAST) else 1
+            for size, n in zip(shape, threads)
+        ]
+        whole = (threads[0] * TILE * again[0], threads[1] * TILE * again[1])
+        smallest = (min(whole[0], LEAST), min(whole[1], LEAST))
+        of_thread = prod(again) * TILE**2
+
+        def clocks(high: int, wide: int, tiles: int, processors: int) -> float:
+            """Of a step of the reduction."""
+            warps, read = -(-high * wide // of_thread // WARP), (high + wide) * _REGISTER
+            return busy(warps, tiles, warps * WARP * of_thread / UNITS, read, processors)
+
+        filled, parts = filling(shape, count, whole, smallest, machine.filling, clocks, reduction)
+        return Blocks(threads, whole, filled, parts)
+
+
+def whole_threads(extent: int, most: int) -> int:
+    """Threads along an axis whose tile it fills: a power of two, so that a warp has whole rows of
+    them, which lie in different banks."""
+    threads = max(1, min(most, extent // TILE))
+    return 1 << (threads.bit_length() - 1)
+
+
+def _block(out: Tensor, blocks: Blocks, machine: GpuMachine) -> tuple[int, int]:
+    """Rows and columns of a block."""
+    high, wide = blocks.whole
     smaller = [
-        (whole[0] // a, whole[1] // b)
+        (high // a, wide // b)
         for a in (1, 2, 4)
         for b in (1, 2, 4)
-        if whole[0] // a >= TILE and whole[1] // b >= TILE
+        if high // a >= TILE and wide // b >= TILE
     ]
-    high, broad = machine.choose(out.op.name, "tile", [filled, *smaller])
-    return high, broad
-
-
-def blocks_of(
-    shape: tuple[int, int], threads: tuple[int, int], count: int, processors: int
-) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Rows and columns of a block of so many threads that each have all the sums they may, and of
-    one of which there are as many as so many multiprocessors are best kept busy with."""
-    again = [AGAIN if size >= AGAIN * n * TILE else 1 for size, n in zip(shape, threads)]
-    whole = (threads[0] * TILE * again[0], threads[1] * TILE * again[1])
-    least = (min(whole[0], LEAST), min(whole[1], LEAST))
-    of_thread = prod(again) * TILE**2
-
-    def clocks(high: int, wide: int, tiles: int, processors: int) -> float:
-        """Of a step of the reduction."""
-        warps, read = -(-high * wide // of_thread // WARP), (high + wide) * _REGISTER
-        return busy(warps, tiles, warps * WARP * of_thread / UNITS, read, processors)
-
-    return whole, filling(shape, count, whole, least, processors, clocks)
+    high, wide = machine.choose(out.op.name, "tile", [blocks.filled, *smaller])
+    return high, wide
 
 
 def _lay(load: Stage, side: Operand, line: int, deep: int, nbytes: int) -> None:
@@ -146,16 +180,23 @@ def _lay(load: Stage, side: Operand, line: int, deep: int, nbytes: int) -> None:
 
 
 def _together(
-    product: Tensor, threads: int, shape: list[int], block: tuple[int, int], machine: GpuMachine
+    product: Tensor,
+    threads: int,
+    shape: tuple[int, int],
+    block: tuple[int, int],
+    groups: int,
+    machine: GpuMachine,
 ) -> list[tuple[int]]:
-    """How many products of a batch, each of that shape and made in blocks of so many threads, a
-    block may make: so many that it has a warp, and more where there are many blocks of few."""
+    """How many products along the first batch dimension, each of that shape and made in blocks of
+    so many threads, a block may make: so many that it has a warp, and more where there are many
+    blocks of few."""
     *batch, _, _ = product.op.axis
-    count = known_extent(batch[0]) if len(batch) == 1 else None
+    count = known_extent(batch[0]) if batch else None
     if count is None:
         return [(1,)]
-    tiles = prod(-(-n // size) for n, size in zip(shape, block))
-    fit = [n for n in range(1, WARP + 1) if count % n == 0 and n * threads <= FEW_THREADS]
+    tiles = prod(-(-n // size) for n, size in zip(shape, block)) * size_of_axes(batch[1:])
+    even = gcd(count, groups) if groups > 1 else count  # of a block, no group is the first again
+    fit = [n for n in range(1, WARP + 1) if even % n == 0 and n * threads <= FEW_THREADS]
     enough = 2 * machine.filling
     full = [n for n in fit if count // n * tiles >= enough or n * threads <= machine.warp]
     best = max(full, key=lambda n: (n * threads % machine.warp == 0, n), default=1)
@@ -195,25 +236,33 @@ def _bind_output(
     sides: tuple[Operand, Operand],
     threads: tuple[int, int, int],
     block: tuple[int, int],
+    products: int,
+    is_grouped: bool,
     machine: GpuMachine,
 ) -> IterVar:
-    """The loop of a thread, of matrices that blocks make in tiles, some together."""
+    """The loop of a thread, of matrices that blocks make in tiles, some together, of a batch of
+    so many dimensions."""
     *batch, i, j = stage.leaf_iter_vars
     length = steps_of(stage, j)
     together, *each = threads
     near: list[IterVar] = []
     if together > 1:
-        far, own = stage.split(fused(stage, batch), factor=together)
-        batch, near = [far], [own]
+        # the output may have several dimensions for the product's first, or its last are groups
+        first = -1 if is_grouped else 0
+        last = len(batch) - (0 if is_grouped else products - 1)
+        far, own = stage.split(fused(stage, batch[first:last]), factor=together)
+        batch, near = [*(batch[:first] if is_grouped else ()), far, *batch[last:]], [own]
     rows, columns = sides
     both = rows.along and columns.along  # neighbouring threads read neighbouring rows then
     again = [size // (n * TILE) for size, n in zip(block, each)]
     by, y = stage.split(i, factor=block[0])
     bx, x = stage.split(j, factor=block[1])
-    vx, x = stage.split(x, nparts=again[1])
+    # by factors, as a tile may be larger than the product
+    vx, x = stage.split(x, factor=block[1] // again[1])
     tx, x = stage.split(x, factor=TILE)
-    vy, y = stage.split(y, nparts=block[0] // each[0] if both else again[0])
-    ty, y = stage.split(y, nparts=each[0])
+    high = each[0] if both else block[0] // again[0]
+    vy, y = stage.split(y, factor=high)
+    ty, y = stage.split(y, factor=high // each[0])
     stage.reorder(*batch, by, bx, *near, vy, vx, ty, tx, y, x)
     tags = ("threadIdx.x", "threadIdx.y") if columns.along else ("threadIdx.y", "threadIdx.x")
     bind_blocks(stage, batch, by, bx, (steps_of(stage, by), steps_of(stage, bx)), machine)

@@ -9,6 +9,7 @@ from .conv2d import (
     schedule_conv2d_nchw,
     schedule_conv2d_nhwc,
     schedule_conv_nchwc,
+    schedule_conv_nd,
     schedule_depthwise_nchw,
     schedule_depthwise_nchwc,
 )
@@ -27,6 +28,11 @@ GPU_RULES: Rules[GpuMachine] = Rules(
         "conv2d_nhwc": schedule_conv2d_nhwc,
         "group_conv2d_nhwc": schedule_conv2d_nhwc,
         "group_conv2d_nchw": schedule_conv2d_nchw,
+        **{
+            f"{groups}conv{layout}": schedule_conv_nd
+            for groups in ("", "group_")
+            for layout in ("1d_ncw", "1d_nwc", "3d_ncdhw", "3d_ndhwc")
+        },
         "depthwise_conv2d_nchw": schedule_depthwise_nchw,
         "depthwise_conv2d_nhwc": schedule_depthwise_nhwc,
         "matmul": schedule_matmul,

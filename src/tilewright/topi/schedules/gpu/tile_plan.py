@@ -4,19 +4,21 @@ A block's tile is some fragments of 16 rows high and some warps wide. The smalle
 often operands are read and the less work there is for each instruction that moves them; what
 reaches over the edge of the product is work for nothing. A product that is smaller than a tile may
 be filled up to one. One that has too few tiles for all multiprocessors, or some more than for all
-once, twice and so on, takes smaller ones (`filling`).
+once, twice and so on, takes smaller ones, or parts of the reduction are tiles of their own
+(`filling`). All of that is decided by the clocks of the multiprocessor that has most to do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from math import lcm
 
 from ....base.dtype import parse
 from ..decisions import Value
-from .machine import VECTOR_BYTES, GpuMachine, cache_rate
+from .machine import VECTOR_BYTES, GpuMachine, cache_rate, joining_clocks
 
 FRAGMENT = 16  # rows and columns
 BANKS = 128  # bytes of all banks of shared memory, and of sums in a row of a warp
@@ -29,8 +31,8 @@ _OVERHEAD, _UNEVEN = 1.5, 1.25
 LEAST_STAGES = 3  # of tiles of windows: a copy takes longer than the products of one tile
 _FRAGMENTS = (8, 4, 2, 1)  # along the reduction, of a tile of windows: threads share them evenly
 WARP = 32  # threads
-_DEEP = 32  # bytes of a fragment along the reduction
-_FRAGMENT_REGISTERS = FRAGMENT * _DEEP // (4 * WARP)
+DEEP = 32  # bytes of a fragment along the reduction
+_FRAGMENT_REGISTERS = FRAGMENT * DEEP // (4 * WARP)
 _PRODUCT = 4  # instructions that are issued beside one of tensor cores
 _BARRIER = 24  # instructions while a block waits for a tile
 _ADDRESS = 2  # instructions for the address of one copy
@@ -44,20 +46,54 @@ _SLOW = 1.05  # more than the fewer of these take long to compile: there has to 
 
 
 @dataclass(frozen=True)
+class Reduction:
+    """So many `steps`, which may be cut into any of some `parts`; `nbytes`: of all sums."""
+
+    steps: int = 1
+    parts: tuple[int, ...] = (1,)
+    nbytes: int = 0
+
+    def clocks(
+        self, tiles: int, processors: int, step: Callable[[int, int], float]
+    ) -> tuple[float, int]:
+        """Those of the multiprocessor that has most of so many tiles, of which some take
+        `step(tiles, processors)` while so many multiprocessors work, and into how many parts the
+        reduction is cut for that."""
+
+        def time(parts: int) -> float:
+            blocks = tiles * parts
+            clocks = step(-(-blocks // processors), min(blocks, processors))
+            return -(-self.steps // parts) * clocks + joining_clocks(parts, self.nbytes)
+
+        return min((time(parts), parts) for parts in self.parts)
+
+
+UNCUT = Reduction()
+
+
+@dataclass(frozen=True)
 class TilePlan:
     """Rows and columns of a block's tile, columns of a warp, and the shape of the product with
-    what it is filled up by."""
+    what it is filled up by; `parts` into which its reduction is best cut."""
 
     block: tuple[int, int]
     columns: int
     shape: tuple[int, int]
+    parts: int = 1
 
     @staticmethod
     def of(
-        rows: int, columns: int, sums: str, filled: bool, count: int = 0, enough: int = 0
+        rows: int,
+        columns: int,
+        sums: str,
+        filled: bool,
+        count: int = 0,
+        enough: int = 0,
+        reduction: Reduction = UNCUT,
     ) -> TilePlan:
-        """For `count` products of that shape (0: as many as fill the GPU) and `enough`
-        multiprocessors; unless they may be `filled` up, a tile is no larger."""
+        """For `count` products of that shape (0: as many as fill the GPU), whose reduction has
+        steps of 32 bytes, and `enough` multiprocessors; unless they may be `filled` up, a tile is
+        no larger."""
         warp = BANKS // parse(sums).nbytes // FRAGMENT
         needed = -(-columns // FRAGMENT)
         # as many warps as there are columns for
@@ -69,14 +105,12 @@ class TilePlan:
         extents = (-(-rows // FRAGMENT), needed)
 
         def clocks(high: int, wide: int, tiles: int, processors: int) -> float:
-            """Of a step of 32 bytes along the reduction, whatever their type."""
-            read = (high + wide) * FRAGMENT * _DEEP
-            return busy(-(-wide // warp), tiles, high * wide * _CLOCKS, read, processors)
+            return _clocks(high, wide, warp, tiles, processors)
 
-        tile = filling(extents, count, tile, _LEAST, enough, clocks)
+        tile, parts = filling(extents, count, tile, _LEAST, enough, clocks, reduction)
         high, wide = (n * FRAGMENT for n in tile)
         shape = (max(rows, high), max(columns, wide))
-        return TilePlan((high, wide), min(warp * FRAGMENT, wide), shape)
+        return TilePlan((high, wide), min(warp * FRAGMENT, wide), shape, parts)
 
     @staticmethod
     def chosen(
@@ -87,23 +121,30 @@ class TilePlan:
         filled: bool,
         count: int,
         machine: GpuMachine,
+        reduction: Reduction = UNCUT,
     ) -> TilePlan:
         """The plan that is decided on, of those of `options`; as `of` otherwise."""
-        plans = TilePlan.options(rows, columns, sums, filled, count, machine.filling)
+        plans = TilePlan.options(rows, columns, sums, filled, count, machine.filling, reduction)
         # where warps of as many columns have no registers to copy through, of half as many
-        plans.sort(key=lambda plan: not machine.has_registers(*plan.registers(sums, _DEEP)))
+        plans.sort(key=lambda plan: not machine.has_registers(*plan.registers(sums, DEEP)))
         by_tile: dict[Value, TilePlan] = {(*plan.block, plan.columns): plan for plan in plans}
         return by_tile[machine.choose(operation, "tile", by_tile)]
 
     @staticmethod
     def options(
-        rows: int, columns: int, sums: str, filled: bool, count: int, enough: int
+        rows: int,
+        columns: int,
+        sums: str,
+        filled: bool,
+        count: int,
+        enough: int,
+        reduction: Reduction = UNCUT,
     ) -> list[TilePlan]:
-        """The plan of `of`, then others by the work that there is with them: tiles of 2 to 8
-        fragments a side, by warps of which each has as many sums in registers or half as many."""
-        first = TilePlan.of(rows, columns, sums, filled, count, enough)
+        """The plan of `of`, then others by their clocks: tiles of 2 to 8 fragments a side, by warps
+        of which each has as many sums in registers or half as many."""
+        first = TilePlan.of(rows, columns, sums, filled, count, enough, reduction)
         widest = BANKS // parse(sums).nbytes
-        found: list[tuple[float, TilePlan]] = []
+        found: list[tuple[float, int, TilePlan]] = []
         for high, wide in product(_SIDES, _SIDES):
             block = (high * FRAGMENT, wide * FRAGMENT)
             if any(2 * side > 3 * max(n, FRAGMENT) for side, n in zip(block, (rows, columns)) if n):
@@ -111,16 +152,20 @@ class TilePlan:
             if not filled and (block[0] > rows or block[1] > columns):
                 continue
             shape = (max(rows, block[0]), max(columns, block[1]))
-            blocks = -(-rows // block[0]) * -(-columns // block[1]) or 1
-            work = blocks * (high * wide + _OVERHEAD * (high + wide))
-            few = max(1.0, enough / (blocks * count)) if count and rows and columns else 1.0
             for wider in (widest, widest // 2):
                 # where the product is narrower than the tile, warps still have columns each
                 taken = -(-columns // wider) * wider
-                if FRAGMENT <= wider <= block[1] <= max(taken, columns):
-                    found.append((work * few, TilePlan(block, wider, shape)))
-        found.sort(key=lambda item: item[0])
-        return [first, *(plan for _, plan in found if plan != first)]
+                if not FRAGMENT <= wider <= block[1] <= max(taken, columns):
+                    continue
+                clocks = partial(_clocks, high, wide, wider // FRAGMENT)
+                blocks = count * -(-rows // block[0]) * -(-columns // block[1])
+                if blocks:
+                    time, parts = reduction.clocks(blocks, enough, clocks)
+                else:  # not known: of all multiprocessors, for each fragment
+                    time, parts = clocks(1, enough or 1) / (high * wide), 1
+                found.append((time, -high * wide, TilePlan(block, wider, shape, parts)))
+        found.sort(key=lambda item: item[:2])  # of the same clocks the largest tile
+        return [first, *(plan for *_, plan in found if plan != first)]
 
     def whole(self, side: int) -> int:
         """Rows (side 0) or columns of whole tiles."""
@@ -213,28 +258,29 @@ def filling(
     least: tuple[int, int],
     processors: int,
     clocks: Callable[[int, int, int, int], float],
-) -> tuple[int, int]:
-    """A tile of `count` products of a shape, or one with halves of its sides, down to `least`.
-    Extents and counts of 0 are those not known.
+    reduction: Reduction = UNCUT,
+) -> tuple[tuple[int, int], int]:
+    """A tile of `count` products of a shape, or one with halves of its sides, down to `least`, and
+    into how many parts the reduction is cut. Extents and counts of 0 are those not known.
 
     All is done when the multiprocessor is that has most tiles: `clocks` are what one with so many
     of such sides takes a step of the reduction while so many multiprocessors work. Of those that
     are close to the best the largest that leaves few without one, or else that of most blocks.
     """
     if not count or 0 in shape:
-        return tile
-    made: list[tuple[tuple[int, int], int, float]] = []
+        return tile, 1
+    made: list[tuple[tuple[int, int], int, int, float]] = []
     for high, wide in product(*(_halves(side, low) for side, low in zip(tile, least))):
-        blocks = count * -(-shape[0] // high) * -(-shape[1] // wide)
-        busiest = -(-blocks // processors)
-        time = clocks(high, wide, busiest, min(blocks, processors))
-        made.append(((high, wide), blocks, time))
-    # of the same size the one that reads least, then that of more columns, which has more warps
-    made.sort(key=lambda x: (-x[0][0] * x[0][1], sum(x[0]), x[0][0]))
+        tiles = count * -(-shape[0] // high) * -(-shape[1] // wide)
+        time, parts = reduction.clocks(tiles, processors, partial(clocks, high, wide))
+        made.append(((high, wide), parts, tiles * parts, time))
+    # the fewest parts, the largest tile, of the same size the one that reads least, then that of
+    # more columns, which has more warps
+    made.sort(key=lambda x: (x[1], -x[0][0] * x[0][1], sum(x[0]), x[0][0]))
     best = min(time for *_, time in made)
-    close = [x for x in made if x[2] <= _CLOSE * best]
-    full = (x for x in close if x[1] >= _FULL * processors)
-    return next(full, max(close, key=lambda x: x[1]))[0]
+    close = [x for x in made if x[3] <= _CLOSE * best]
+    full = (x for x in close if x[2] >= _FULL * processors)
+    return next(full, max(close, key=lambda x: x[2]))[:2]
 
 
 def _halves(side: int, least: int) -> list[int]:
@@ -250,6 +296,13 @@ def busy(warps: int, tiles: int, work: float, nbytes: int, processors: int) -> f
     so many warps, that are `work` for one of its four parts, and of so many bytes to read."""
     most = -(-tiles * warps // PARTS)
     return max(most * work / warps, tiles * nbytes / cache_rate(processors))
+
+
+def _clocks(high: int, wide: int, of_warp: int, tiles: int, processors: int) -> float:
+    """Of a multiprocessor with some tiles of so many fragments, for a step of 32 bytes along the
+    reduction, whatever their type; a warp has `of_warp` of those side by side."""
+    read = (high + wide) * FRAGMENT * DEEP
+    return busy(-(-wide // of_warp), tiles, high * wide * _CLOCKS, read, processors)
 
 
 def _best(extent: int, sizes: Sequence[int], filled: bool) -> int:

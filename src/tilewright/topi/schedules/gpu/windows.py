@@ -8,6 +8,7 @@ tiles; groups are a batch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -35,42 +36,68 @@ from .machine import GpuMachine
 from .operands import pitch_of
 from .packing import arrange_packed, part_of
 from .planes import unpadded
-from .tile_plan import Steps, TilePlan
+from .tile_plan import UNCUT, Reduction, Steps, TilePlan
 
 Pair = tuple[int, int]
-Four = tuple[int, int, int, int]
 _LAST, _FIRST = (0, 3, 1, 2), (0, 1, 2, 3)  # orders of data: NHWC and NCHW
 
 
 @dataclass(frozen=True)
 class Windows:
-    """What a convolution of two-dimensional images reads: data (padded) and filters, and which of
-    their dimensions are (image, channel, line, pixel) and (filter, channel, line, pixel); of lines
-    and pixels, taps, strides and distances between taps. `last`: whether filters are the last
-    dimension of the result, behind lines and pixels, or stand before those."""
+    """What a convolution of images reads: data (padded) and filters, and which of their dimensions
+    are (image, channel, line, pixel) and (filter, channel, line, pixel); of lines and pixels, taps,
+    strides and distances between taps. `last`: whether filters are the last dimension of the
+    result, behind lines and pixels, or stand before those. `parts`: more than one where groups have
+    all filters, each for another part of the channels.
+
+    Without lines it is one of rows, each an image of one line. In front of the lines there may be
+    `planes`: their taps, stride, distance and how many there are of results. Those of a result are
+    an image of its own, whose channels are those of all its taps."""
 
     data: Tensor
     filters: Tensor
-    order: Four
-    of: Four
+    order: tuple[int, ...]
+    of: tuple[int, ...]
     taps: Pair
     strides: Pair
     dilation: Pair
     groups: int
     last: bool
+    parts: int = 1
+    planes: tuple[int, int, int, int] | None = None
 
-    def pixel(self, *at: Any) -> Any:
-        """An element of the data, by (image, channel, line, pixel)."""
-        return self.data(*(at[self.order.index(d)] for d in range(4)))
+    def pixel(self, *at: Any, source: Tensor | None = None) -> Any:
+        """An element of the data, or of what that is made of, by (image, channel, line, pixel)."""
+        place = self._within(at)
+        if self.planes is not None:
+            deep, stride, far, results = self.planes
+            place[0] = at[0] // results
+            place[2:2] = [at[0] % results * stride + at[1] % deep * far]
+        return (source or self.data)(*(place[self.order.index(d)] for d in range(len(place))))
+
+    def _within(self, at: Sequence[Any]) -> list[Any]:
+        """Indices of what there is: lines, and channels."""
+        n, c, y, x = at
+        if self.planes is not None:
+            c = c // self.planes[0]
+        return [n, c, x] if len(self.order) == 3 else [n, c, y, x]
 
     def weight(self, *at: Any) -> Any:
         """An element of the filters, by (filter, channel, line, pixel)."""
-        return self.filters(*(at[self.of.index(d)] for d in range(4)))
+        if self.parts > 1:
+            f, c, *tap = at
+            many = const_int(self.filters.shape[self.of[0]]) or 1
+            at = (f % many, f // many * self.channels + c, *tap)
+        place = self._within(at)
+        if self.planes is not None:
+            place[2:2] = [at[1] % self.planes[0]]
+        return self.filters(*(place[self.of.index(d)] for d in range(len(place))))
 
     @property
     def channels(self) -> int:
         """Those of a group."""
-        return const_int(self.filters.shape[self.of[1]]) or 0
+        own = const_int(self.filters.shape[self.of[1]]) or 0
+        return own * (self.planes[0] if self.planes else 1) // self.parts
 
     def of_few_filters(self, less: int) -> bool:
         """Whether NCHW data has fewer filters than so many, which read all channels."""
@@ -80,18 +107,23 @@ class Windows:
     @property
     def lines(self) -> Pair:
         """Lines and pixels of the padded data."""
-        y, x = (const_int(self.data.shape[d]) or 0 for d in self.order[2:])
+        y, x = self.lines_of(self.data)
+        return y, x
+
+    def lines_of(self, t: Tensor) -> Pair:
+        """Lines and pixels of a tensor that lies as the data does."""
+        *_, y, x = (1, *(const_int(t.shape[d]) or 0 for d in self.order[2:]))
         return y, x
 
 
 def windows_of(op: Any) -> Windows | None:
-    """How a convolution's windows move, where it is one of images of constant sizes whose result
-    has pixels next to each other, lines outside of them."""
+    """How a convolution's windows move, where it is one of rows, images or volumes of constant
+    sizes whose result has pixels next to each other, lines outside of them."""
     loads = factors_of(op, True)
-    if loads is None or len(op.axis) != 4 or len(op.reduce_axis) != 3:
+    if loads is None or not 3 <= len(op.axis) <= 5 or len(op.reduce_axis) != len(op.axis) - 1:
         return None
     sizes = [const_int(d) for t in (*(e.producer for e in loads), op.output(0)) for d in t.shape]
-    if None in sizes or 0 in sizes or any(len(e.indices) != 4 for e in loads):
+    if None in sizes or 0 in sizes or any(len(e.indices) != len(op.axis) for e in loads):
         return None
     for data, filters in (loads, loads[::-1]):
         found = _moved(op, data, filters)
@@ -104,10 +136,12 @@ def _moved(op: Any, data: ProducerLoad, filters: ProducerLoad) -> Windows | None
     axes, taps = [a.var for a in op.axis], [a.var for a in op.reduce_axis]
     own = [i for i in filters.indices if any(i is a for a in axes)]
     steps = [i for i in filters.indices if any(i is t for t in taps)]
-    if len(own) != 1 or len({id(x) for x in steps}) != 3:
+    if len(own) != 1 or len({id(x) for x in steps}) != len(taps):
         return None
     (f,) = own
-    images, channel, places = [], [], []
+    images: list[int] = []
+    channel: list[int] = []
+    places: list[tuple[int, tuple[Any, Any, int, int]]] = []
     for d, index in enumerate(data.indices):
         used = free_vars(index)
         along = [v for v in used if any(v is a for a in axes) and v is not f]
@@ -116,26 +150,30 @@ def _moved(op: Any, data: ProducerLoad, filters: ProducerLoad) -> Windows | None
         elif len(along) == 1 and index is along[0]:
             images.append(d)
         else:
-            places.append((d, _pace(index, along, [v for v in used if v not in along])))
-    if len(images) != 1 or len(channel) != 1 or any(p is None for _, p in places):
+            pace = _pace(index, along, [v for v in used if v not in along])
+            if pace is None:
+                return None
+            places.append((d, pace))
+    if len(images) != 1 or len(channel) != 1:
         return None
-    (dy, y), (dx, x) = places
-    assert y is not None and x is not None
-    order = [data.indices[images[0]], y[0], x[0]]
+    order = [data.indices[images[0]], *(p[0] for _, p in places)]
     place = {id(v): n for n, v in enumerate(axes)}
-    at = [place[id(v)] for v in (order[0], f, *order[1:])]
-    if at not in ([0, 1, 2, 3], [0, 3, 1, 2]):
+    at, rank = [place[id(v)] for v in (order[0], f, *order[1:])], len(places)
+    if at not in ([*range(rank + 2)], [0, rank + 1, *range(1, rank + 1)]):
         return None
-    (rc,) = (s for s in steps if s is not y[1] and s is not x[1])
-    of = [next(n for n, i in enumerate(filters.indices) if i is v) for v in (f, rc, y[1], x[1])]
+    moved = [p[1] for _, p in places]
+    (rc,) = (s for s in steps if all(s is not t for t in moved))
+    of = [next(n for n, i in enumerate(filters.indices) if i is v) for v in (f, rc, *moved)]
     taken = {id(a.var): extent_of(a) for a in op.reduce_axis}
     groups = _groups(data, channel[0], filters, (f, rc), (of[0], of[1]))
     if not groups:
         return None
+    # of rows, those of one line
+    *deep, y, x = ((1, 1, 1), *((taken[id(p[1])], p[2], p[3]) for _, p in places))[-max(rank, 2) :]
     return Windows(
-        data.producer, filters.producer, (images[0], channel[0], dy, dx),
-        (of[0], of[1], of[2], of[3]), (taken[id(y[1])], taken[id(x[1])]),
-        (y[2], x[2]), (y[3], x[3]), groups, at[1] == 3,
+        data.producer, filters.producer, (images[0], channel[0], *(d for d, _ in places)),
+        tuple(of), (y[0], x[0]), (y[1], x[1]), (y[2], x[2]), groups, at[1] == rank + 1,
+        planes=(*deep[0], extent_of(op.axis[at[2]])) if deep else None,
     )  # fmt: skip
 
 
@@ -170,16 +208,28 @@ class ConvolutionProduct:
     the shape of a plan. `on_cores`: whether tensor cores make it; `sides`: filters of a group, and
     places."""
 
-    def __init__(self, op: Any, w: Windows, machine: GpuMachine, on_cores: bool) -> None:
+    def __init__(
+        self,
+        op: Any,
+        w: Windows,
+        machine: GpuMachine,
+        on_cores: bool,
+        reduction: Reduction = UNCUT,
+        plan: TilePlan | None = None,
+    ) -> None:
         self.op, self.w, self.machine = op, w, machine
-        shape = [extent_of(a) for a in op.axis]
-        self.batch, self.filters = shape[0], shape[3 if w.last else 1] // w.groups
-        self.height, self.width = shape[1:3] if w.last else shape[2:]
+        self.on_cores, self.reduction = on_cores, reduction
+        n, *shape = (extent_of(a) for a in op.axis)
+        if w.parts > 1:
+            del shape[0]
+        filters = shape.pop(-1 if w.last else 0)
+        *planes, self.height, self.width = shape if len(shape) > 1 else (1, *shape)
+        self.batch, self.filters = n * prod(planes), filters * w.parts // w.groups
         self.kind, sums = w.data.dtype, op.output_dtype(0)
         rows, columns = self.sides[::-1] if w.last else self.sides
-        count = self.batch * w.groups
-        self.plan = (
-            TilePlan.chosen(op.name, rows, columns, sums, True, count, machine)
+        count = self.count = self.batch * w.groups
+        self.plan = plan or (
+            TilePlan.chosen(op.name, rows, columns, sums, True, count, machine, reduction)
             if on_cores
             else TilePlan.of(rows, columns, sums, True, count, machine.filling)
         )
@@ -196,7 +246,7 @@ class ConvolutionProduct:
         self.run = across * self.deep
         self.runs = prod(w.taps) // across
         # whether data has nothing beside it, neither padding nor other channels
-        plain = w.groups == 1 and not w.data.op.tag.endswith("pad")
+        plain = w.groups == w.parts and not w.data.op.tag.endswith("pad")
         self.is_whole = plain and self.deep == w.channels and w.order in (_LAST, _FIRST)
         self.is_turned = self.is_whole and w.order == _FIRST
         # pixels from line to line of a copy of the data, its first pixel, and what of that is more
@@ -252,10 +302,16 @@ class ConvolutionProduct:
         sides = self.sides[::-1] if w.last else self.sides
 
         def again(*i: Any) -> Any:
-            n, f, y, x = (i[0], i[3], i[1], i[2]) if w.last else i
-            b, p = n, y * width + x
+            b, *place = i
+            part = place.pop(0) if w.parts > 1 else 0
+            f = place.pop(-1 if w.last else 0)
+            *planes, y, x = place if len(place) > 1 else (0, *place)
+            if w.planes is not None:
+                b = b * w.planes[-1] + planes[0]
+            p = y * width + x
             if groups > 1:
-                b, f = n * groups + f // share, f % share
+                group, f = (part, f) if w.parts > 1 else (f // share, f % share)
+                b = b * groups + group
             return part_of(product, (b, p, f) if w.last else (b, f, p), sides)
 
         restated(s, conv, compute([extent_of(a) for a in self.op.axis], again, self.op.name))
@@ -278,7 +334,9 @@ class ConvolutionProduct:
         name = f"{w.data.op.name}.packed"
         if self.is_turned:
             turned: Tensor = compute(
-                (self.batch, lines, line, deep), lambda n, y, x, c: w.pixel(n, c, y, x), name
+                (self.batch, lines, line, deep * w.parts),
+                lambda n, y, x, c: w.pixel(n, c, y, x),
+                name,
             )
             return turned
 
@@ -287,8 +345,7 @@ class ConvolutionProduct:
         def element(b: Any, p: Any, c: Any) -> Any:
             n, c_of = (b, c) if w.groups == 1 else (b // w.groups, b % w.groups * w.channels + c)
             at = (n, c_of, p // pitch - top, p % pitch - front)
-            value = source(*(at[w.order.index(d)] for d in range(4)))
-            high = const_int(source.shape[w.order[2]]) or 0
+            value, high = w.pixel(*at, source=source), w.lines_of(source)[0]
             inside = [c < w.channels] if w.channels < deep else []
             inside += [at[3] >= 0] if front else []
             if top or high < shape[1] // pitch:
@@ -332,7 +389,12 @@ class ConvolutionProduct:
             else:
                 y, x = y + run // across * far_y, x + run % across * far_x
             x, c = x + at // deep + self.more, at % deep
-            value = image(b, y, x, c) if self.is_whole else image(b, y * line + x, c)
+            if not self.is_whole:
+                value = image(b, y * line + x, c)
+            elif w.parts == 1:
+                value = image(b, y, x, c)
+            else:
+                value = image(b // w.parts, y, x, b % w.parts * deep + c)
             inside = ((p, self.height * self.width, places), (at, self.run, length))
             return _or_zero(value, *inside)
 
