@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -151,6 +152,13 @@ def test_extents_that_are_multiples_of_a_dimension(times: int, more: int) -> Non
     for wrong in (times * 40 + more + 1, times * 2001 + more, times * 3 + more):
         with pytest.raises(ArgumentError, match="input_2"):
             net(np.zeros((2, 4, wrong), np.float32))
+
+
+def test_a_missing_pytorch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [n for n in sys.modules if n == "torch" or n.startswith("torch.")]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportModelError, match=r"pip install 'tilewright\[torch\]'"):
+        from_torch(object(), (1,))
 
 
 class Branches(Module):

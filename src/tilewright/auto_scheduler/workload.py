@@ -20,6 +20,7 @@ from typing import Any, TypeVar, overload
 
 from ..base.errors import TilewrightError, UsageError
 from ..base.files import open_file
+from ..base.redefined import is_redefined
 from ..loopir.expr import FloatImm, IntImm, StringImm, const_int
 from ..rt.files import write_atomically
 from ..tensor.compute import placeholder
@@ -55,7 +56,8 @@ def register_workload(func_name: Any, f: Any = None, override: bool = False) -> 
 
     The function takes numbers, texts and tuples of them, and returns the list of tensors, inputs
     and results, that are the arguments of what will be built. `override`: take the place of another
-    function of that name, which is an error otherwise. The function is returned as it is. Raises
+    function of that name, which is an error otherwise, but where a notebook defines it again. The
+    function is returned as it is. Raises
     TilewrightError where func_name is neither text nor a function, where a function without a name
     is registered without one.
     """
@@ -70,7 +72,8 @@ def register_workload(func_name: Any, f: Any = None, override: bool = False) -> 
             raise TilewrightError(f"the workload {name!r} has to be a function, got {function!r}")
         with _lock:
             known = WORKLOAD_FUNC_REGISTRY.get(name)
-            if known is not None and known is not function and not override:
+            again = known is function or is_redefined(known, function)
+            if known is not None and not again and not override:
                 raise TilewrightError(
                     f"there is a workload {name!r} already, {_place(known)}: choose another name, "
                     f'@register_workload("..."), or replace it with override=True'

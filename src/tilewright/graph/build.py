@@ -13,6 +13,7 @@ from ..base.aligned import ALIGNMENT, Array, is_aligned
 from ..base.errors import CompileError
 from ..base.mapped import compact
 from ..driver.build_device import join_units
+from ..driver.build_module import BACKENDS
 from ..driver.network import emit_entry
 from ..rt.network import Executable
 from ..rt.network_code import ObjectCode
@@ -318,9 +319,10 @@ def _placed(constants: Sequence[Value], groups: Sequence[Group]) -> list[Array]:
 def target_for(given: Any, dtype: str) -> Target:
     """The target of a network; CompileError where none is compiled for it, or in `dtype`."""
     target = Target(given)
-    if target.kind.name != "llvm" and not _is_device(target):
+    if target.kind.name not in BACKENDS:
         raise CompileError(
-            f"networks are compiled for 'llvm', 'cuda' and 'opencl' targets, not {str(target)!r}"
+            f"networks are compiled for {', '.join(map(repr, BACKENDS))} targets, not "
+            f"{str(target)!r}"
         )
     if dtype not in PRECISIONS:
         raise CompileError(f"networks are compiled in {', '.join(PRECISIONS)}, not {dtype!r}")

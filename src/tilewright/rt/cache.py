@@ -34,6 +34,7 @@ _PRUNED_TO = 0.8
 _STALE_SECONDS = 3600.0
 _written: dict[Path, int] = {}
 _refused: set[Path] = set()
+_unwritable: set[Path] = set()
 
 
 def is_on() -> bool:
@@ -61,7 +62,8 @@ def get(key: str) -> bytes | None:
 
 
 def put(key: str, value: bytes) -> None:
-    """Keep bytes under a key. A disk that is full or read-only is logged and otherwise ignored."""
+    """Keep bytes under a key. A disk that is full or read-only is logged once, and otherwise
+    ignored."""
     if not is_on():
         return
     path = _path(key)
@@ -77,9 +79,23 @@ def put(key: str, value: bytes) -> None:
             return
         write_atomically(path, head + body, 0o600)
     except (OSError, TilewrightError) as error:
-        logger.warning("cannot write cache entry %s: %s", path, error)
+        _not_written(path.parent.parent, error)
         return
     _prune_sometimes(path.parent.parent, len(head) + len(body))
+
+
+def _not_written(folder: Path, error: Exception) -> None:
+    """Say once what that means; the rest is for those who look for it."""
+    if folder in _unwritable:
+        logger.debug("cannot write an entry of the compile cache %s: %s", folder, error)
+        return
+    _unwritable.add(folder)
+    why = error.strerror if isinstance(error, OSError) and error.strerror else error
+    logger.warning(
+        "the compile cache %s cannot be written (%s): results are right, but what is compiled is "
+        "not kept. TILEWRIGHT_CACHE_DIR chooses another folder, TILEWRIGHT_CACHE=0 none",
+        folder, why,
+    )  # fmt: skip
 
 
 def clear() -> None:

@@ -37,6 +37,7 @@ from difflib import get_close_matches
 from typing import Any, TypeVar, overload
 
 from ..base.errors import InternalError, MissingFunctionError, TilewrightError
+from ..base.redefined import is_redefined
 from . import blas, random_fill, sorting
 from .array import NDArray
 from .dlpack import dtype_text
@@ -88,13 +89,14 @@ def register_func(name: Any, f: Any = None, override: bool = False) -> Any:
 
     `register_func("name", f)`, or as a decorator: `@register_func("name")`, `@register_func`
     (which takes the function's own name). TilewrightError where the name is taken, unless
-    `override` is set.
+    `override` is set, or a notebook defines the same function again.
     """
     if callable(name):
         return register_func(name.__name__, name, override)
     if f is None:
         return lambda function: register_func(name, function, override)
-    if name in _functions and not override:
+    known = _functions.get(name)
+    if known is not None and not override and not is_redefined(known, f):
         raise TilewrightError(
             f"a function named {name!r} is registered already; pass override=True to replace it"
         )

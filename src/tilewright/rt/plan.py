@@ -119,6 +119,8 @@ def checked_inputs(
 
     Raises ArgumentError where one is missing, unknown, or of another shape or dtype.
     """
+    if type(inputs) is not dict:
+        require_mapping(name, inputs)
     result: list[Any] = []
     left_out = 0
     for v in values:
@@ -158,8 +160,18 @@ def _require_names(name: str, values: Sequence[Described], inputs: Mapping[str, 
         raise ArgumentError(f"{name}: input {missing.name!r} is missing; inputs: {expected}")
 
 
+def require_mapping(name: str, inputs: Any) -> None:
+    """ArgumentError where inputs are not given by name."""
+    if not isinstance(inputs, Mapping):
+        raise ArgumentError(
+            f"{name}: run takes a dict of arrays by the inputs' names, got "
+            f"{type(inputs).__name__}; net(array, ...) takes them in order"
+        )
+
+
 def shapes_given(name: str, inputs: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """The shapes of the inputs for network `name`; ArgumentError where one is no array."""
+    require_mapping(name, inputs)
     return {n: _converted(np.shape, name, n, a) for n, a in inputs.items()}
 
 

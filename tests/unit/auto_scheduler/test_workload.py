@@ -14,6 +14,7 @@ from tilewright import te
 from tilewright.auto_scheduler import workload as W
 from tilewright.auto_scheduler.dag import ComputeDAG
 from tilewright.base.errors import TilewrightError
+from tilewright.rt.packed import get_global_func, register_func, remove_global_func
 
 
 @pytest.fixture(autouse=True)
@@ -219,3 +220,27 @@ def test_functions_of_the_main_program(tmp_path):
     )
     result = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == '["double", 8] 8.0'
+
+
+def test_a_cell_of_a_notebook_may_be_run_again() -> None:
+    """A function of the main program takes the place of itself, and of no other."""
+    cell = (
+        "@register_workload\ndef t_cell(n):\n    return [n]\n"
+        "@register_func('t.cell')\ndef t_called(n):\n    return n\n"
+    )
+    names: dict[str, Any] = {"__name__": "__main__", "register_workload": W.register_workload}
+    names["register_func"] = register_func
+    try:
+        exec(cell, names)
+        first = names["t_cell"]
+        exec(cell, names)
+        assert W.WORKLOAD_FUNC_REGISTRY["t_cell"] is names["t_cell"] is not first
+        assert get_global_func("t.cell") is names["t_called"]
+        other = cell.replace("@register_workload", "@register_workload('t_cell')")
+        with pytest.raises(TilewrightError, match="a workload 't_cell' already"):
+            exec(other.replace("t_cell(n)", "other(n)"), names)
+        with pytest.raises(TilewrightError, match="a workload 't_cell' already"):
+            exec(cell, {**names, "__name__": "elsewhere"})
+    finally:
+        W.WORKLOAD_FUNC_REGISTRY.pop("t_cell", None)
+        remove_global_func("t.cell")

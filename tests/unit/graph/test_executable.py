@@ -10,7 +10,7 @@ import pytest
 
 from tests.narrow import as_a, some
 from tilewright import graph
-from tilewright.base.errors import TilewrightError
+from tilewright.base.errors import ArgumentError, CompileError, TilewrightError
 from tilewright.graph.ir import Graph, Value
 from tilewright.graph.onnx.convert import Builder
 
@@ -32,6 +32,22 @@ def expected(net: Graph, x: Any) -> Any:
     s = np.maximum(x @ weight.T, 0) + shift
     power = np.exp(s - s.max(1, keepdims=True))
     return power / power.sum(1, keepdims=True)
+
+
+def test_inputs_that_have_no_names_are_refused() -> None:
+    compiled = as_a(graph.Executable, graph.compile(network()))
+    x: Any = np.zeros((4, 6), np.float32)
+    for given in ([x], x, None):
+        with pytest.raises(ArgumentError, match=r"dict of arrays by .* net\(array, ...\)"):
+            compiled.run(given)
+        with pytest.raises(ArgumentError, match="dict of arrays"):
+            compiled.prepare(given)
+
+
+@pytest.mark.parametrize("target", ["metal", "vulkan", "c"])
+def test_a_target_without_a_code_generator_is_named(target: str) -> None:
+    with pytest.raises(CompileError, match="for 'llvm', 'cuda', 'opencl' targets, not"):
+        graph.compile(network(), target)
 
 
 def test_run_and_profile() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import warnings
 from collections.abc import Hashable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -156,7 +155,7 @@ class XGBModel(CostModel):
     def retrain(self) -> None:
         """Train afresh on all measurements, if there are enough and enough new ones.
 
-        Without xgboost a model from a file stays as it is, and a warning says so once; a model of
+        Without xgboost a model from a file stays as it is, and the log says so once; a model of
         nothing is a TilewrightError.
         """
         count = self.num_samples
@@ -168,7 +167,7 @@ class XGBModel(CostModel):
             return
         if self._base is not None and not can_train():
             if not self._trained_on:
-                warnings.warn(f"{_UNTRAINED}: {INSTALL}", stacklevel=2)
+                _log.warning("%s: %s", _UNTRAINED, INSTALL)
             self._trained_on = count
             return
         parts = [s for s in self._data.values() if np.isfinite(s.costs).any()]

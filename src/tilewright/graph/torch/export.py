@@ -54,8 +54,14 @@ def from_torch(
     Raises ImportModelError where torch.export cannot follow the module, where it changes its own
     buffers or inputs, and with all operators that are not supported.
     """
-    import torch
-    from torch.export import ExportedProgram, export
+    try:
+        import torch
+        from torch.export import ExportedProgram, export
+    except ModuleNotFoundError as error:
+        raise ImportModelError(
+            f"modules are read with PyTorch, which is not installed ({error}): "
+            "pip install 'tilewright[torch]'"
+        ) from error
 
     if isinstance(module, ExportedProgram):
         if args or kwargs or dynamic_shapes:
