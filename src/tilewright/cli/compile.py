@@ -15,9 +15,8 @@ from ..graph.compile_model import compile as compile_model
 from ..rt.files import require_writable
 from ..rt.network import Executable
 from . import show
+from .choices import FORMATS
 from .data import shapes_of
-
-FORMATS = ("network", "so", "o")
 
 
 @dataclass(frozen=True)

@@ -31,10 +31,9 @@ from ..rt.network_file import is_network
 from ..rt.plan import Work, symbol_of
 from ..target.target import Target
 from . import show
+from .choices import STAGES, SYNONYMS
 from .data import shapes_of
 
-STAGES = ("graph", "groups", "tir", "lowered", "source", "asm")
-SYNONYMS = {"sass": "asm"}  # what NVIDIA calls its machine code
 _SOURCES = ("ll", "cuda", "opencl", "c", "host")  # of dumped stages and of modules
 _TIMEOUT = 600
 
