@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 from tilewright.cli.main import main
 
 SAVED = "m.onnx cannot be saved to {}: files hold networks for CPUs, and --target is '{}'; compile"
+OPTIONS = "--name and --threads are of libraries of C (.so, .o); {} becomes a saved network"
 ODD = "mo dèls 日本/dïgits 模型.so"
 
 
@@ -44,6 +45,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["m.onnx", "-o", "m.net", "--target", "cuda"], [SAVED.format("m.net", "cuda")]),
         (["m.onnx", "-o", "m.so", "--target", "opencl"], [SAVED.format("m.so", "opencl")]),
         (["open.onnx", "-o", "m.o"], ["tiny cannot become a library", "--shape gives what"]),
+        (["m.onnx", "-o", "m.net", "--threads", "none"], [OPTIONS.format("m.net")]),
+        (["m.onnx", "-o", "m.net", "--threads", "own"], [OPTIONS.format("m.net")]),
+        (["m.onnx", "-o", "m.so.1", "--name", "m"], [OPTIONS.format("m.so.1")]),
+        (["m.onnx", "-o", "m.so", "--format", "network", "--name", "m"],
+         [OPTIONS.format("m.so")]),
     ],
 )  # fmt: skip
 def test_refused_before_compiling(

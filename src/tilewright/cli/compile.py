@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..base.errors import TilewrightError
-from ..driver.c_library import function_name, write_library
+from ..base.errors import TilewrightError, UsageError
+from ..driver.c_library import THREADS, function_name, write_library
 from ..graph.build import target_for
 from ..graph.compile_model import compile as compile_model
 from ..graph.onnx.load import open_inputs
@@ -38,7 +38,7 @@ class Options:
     output: str
     format: str | None
     name: str
-    threads: str
+    threads: str | None
     as_json: bool
 
 
@@ -67,7 +67,7 @@ def compile_to_file(options: Options) -> None:
     else:
         if not isinstance(net, Executable):
             raise TilewrightError(_NO_LIBRARY.format(net.name))
-        made = write_library(net, options.output, options.name, options.threads)
+        made = write_library(net, options.output, options.name, options.threads or THREADS[0])
         report["header"] = os.fspath(made[1])
     report["network"] = repr(net)
     report["bytes"] = os.path.getsize(options.output)
@@ -83,6 +83,11 @@ def compile_to_file(options: Options) -> None:
 
 def _check(options: Options, kind: str, shapes: Mapping[str, Sequence[int]]) -> None:
     """TilewrightError, before anything is compiled, where the file could not be written then."""
+    if kind == "network" and (options.name or options.threads is not None):
+        raise UsageError(
+            f"--name and --threads are of libraries of C (.so, .o); {options.output} becomes a "
+            "saved network"
+        )
     target = target_for(options.target, options.dtype)
     if target.kind.name != "llvm":
         raise TilewrightError(

@@ -155,10 +155,8 @@ def run(**options: Any) -> None:
 @click.option(
     "--threads",
     type=click.Choice(LIBRARY_THREADS),
-    default="own",
-    show_default=True,
     help="Of so and o: who runs parallel loops: threads of the library, the caller's through a "
-    "function that it sets, none.",
+    f"function that it sets, none.  [default: {LIBRARY_THREADS[0]}]",
 )
 @_json
 def compile_model(**options: Any) -> None:
