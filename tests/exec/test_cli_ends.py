@@ -18,7 +18,7 @@ from tilewright.cli.show import narrow_table
 from tilewright.cli.show_tuning import record_summary, tuning
 
 COMMAND = [sys.executable, "-W", "error", "-m", "tilewright"]
-SLOW = "import sys, time\nprint('begun', file=sys.stderr, flush=True)\ntime.sleep(60)\n"
+SLOW = "import sys, time\nprint('begun', file=sys.stderr, flush=True)\ntime.sleep(60)\nf = int\n"
 
 
 def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
 
 
 def test_programs_see_command_lines_of_their_own(tmp_path: Path) -> None:
-    (tmp_path / "op.py").write_text("import sys\nraise RuntimeError(repr(sys.argv))\n")
+    (tmp_path / "op.py").write_text("import sys as f\nraise RuntimeError(repr(f.argv))\n")
     command = [*COMMAND, "tune", "op.py:f", "3", "--trials", "1", "--records", "r.db"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2 and "['op.py', '3']" in done.stderr

@@ -49,6 +49,7 @@ ctypes.CDLL = CDLL
 import tilewright as tvm
 from tilewright import arith, auto_scheduler, autotvm, te, tir, topi
 import tilewright.cli.main, tilewright.measure.runner
+from tilewright.cli import bench, compile, doctor, inspect, migrate, records, report, run, tune
 '''
 
 OPERATORS = """

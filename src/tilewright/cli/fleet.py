@@ -13,8 +13,6 @@ from typing import Any
 import click
 
 from ..base.errors import UsageError
-from ..target.target import Target
-from . import show_fleet
 from .group import Group
 
 _address = click.option(
@@ -140,6 +138,7 @@ def device(
     Needs NumPy and dask.distributed, no LLVM: builders send object code.
     """
     from ..fleet.facts import Facts
+    from ..target.target import Target
 
     chosen = Target(target)
     facts = Facts("device", name, key=key or target, target=str(chosen), pretends=pretend)
@@ -188,6 +187,7 @@ def archive(machine: str, python: str, output: str, certificates: str | None) ->
 def status(address: str, certificates: str | None, plain: bool, watch: bool, as_json: bool) -> None:
     """List the workers of a fleet, and what they do just now."""
     from ..fleet.client import Fleet
+    from . import show_fleet
 
     with Fleet(address, Path(certificates) if certificates else None, plain) as found:
         if as_json:

@@ -31,12 +31,12 @@ from ..rt.network_file import is_network
 from ..rt.plan import Work, symbol_of
 from ..target.target import Target
 from . import show
+from .choices import STAGES, SYNONYMS
 from .data import shapes_of
 
-STAGES = ("graph", "groups", "tir", "lowered", "source", "asm")
-SYNONYMS = {"sass": "asm"}  # what NVIDIA calls its machine code
 _SOURCES = ("ll", "cuda", "opencl", "c", "host")  # of dumped stages and of modules
 _TIMEOUT = 600
+_LISTED = 12  # functions in a message: networks have hundreds
 
 
 @dataclass
@@ -80,24 +80,32 @@ def inspect(options: Options) -> int:
     if options.args and path.suffix != ".py":
         raise TilewrightError(f"ARGS are a program's; {path} takes none: {' '.join(options.args)}")
     units = _units(path, options)
+    whose = str(path)
+    if options.function is not None:
+        units = _named(units, options.function, path)
+        whose = f"{options.function} of {path}"
     has = [s for s in STAGES if any(s in u.texts for u in units)]
     if options.stage is not None and options.stage not in has:
         raise TilewrightError(
-            f"{path} has no code of stage {options.stage}; it has: {', '.join(has) or 'none'}"
+            f"{whose} has no code of stage {options.stage}; it has: {', '.join(has) or 'none'}"
         )
-    if options.function is not None:
-        found = [u for u in units if u.name == options.function]
-        if not found:
-            names = ", ".join(dict.fromkeys(u.name for u in units)) or "none"
-            raise TilewrightError(
-                f"{path} builds no function {options.function!r}; it has: {names}"
-            )
-        units = found
     if options.as_json:
         print(json.dumps([_plain(u, options.stage) for u in units]))
     else:
         show.inspection([_plain(u, options.stage) for u in units])
     return 0
+
+
+def _named(units: Sequence[Unit], function: str, path: Path) -> list[Unit]:
+    """The units of one function; TilewrightError, which says what there is, where there are none.
+    Modules go by the names of all their functions."""
+    found = [u for u in units if function in (u.name, *u.name.split(", "))]
+    if found:
+        return found
+    names = list(dict.fromkeys(name for u in units for name in u.name.split(", ")))
+    listed = ", ".join(names[:_LISTED]) or "none"
+    more = f" and {len(names) - _LISTED} others" if len(names) > _LISTED else ""
+    raise TilewrightError(f"{path} builds no function {function!r}; it has: {listed}{more}")
 
 
 def _units(path: Path, options: Options) -> list[Unit]:
@@ -123,7 +131,7 @@ def _of_model(path: Path, options: Options) -> list[Unit]:
     distinct, which = distinct_groups(groups)
     lines = [f"{symbol_of(which[k])}  {title(group)}" for k, group in enumerate(groups)]
     whole = Unit(graph.name, {"graph": str(graph), "groups": "\n".join(lines)})
-    if options.stage in whole.texts:
+    if options.stage in whole.texts and options.function in (None, whole.name):
         return [whole]
     names = [symbol_of(k) for k in range(len(distinct))]
     tuned = find_schedules(distinct, target, options.records)

@@ -1,4 +1,8 @@
-"""`tilewright`: the commands. Each stands in a file of its own; this one says what they take."""
+"""`tilewright`: the commands. Each stands in a file of its own; this one says what they take.
+
+A command's file, and the compiler that it uses, loads when the command is called: help, versions
+and mistakes in options come at once.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +13,9 @@ import click
 
 from .. import __version__
 from ..auto_scheduler.objectives import OBJECTIVES
-from ..driver.c_library import THREADS
-from . import bench as bench_command
-from . import compile as compile_command
-from . import doctor as doctor_command
-from . import fleet as fleet_command
-from . import inspect as inspect_command
-from . import migrate as migrate_command
-from . import records as records_command
-from . import report as report_command
-from . import run as run_command
-from . import tune as tune_command
+from .choices import FORMATS, LIBRARY_THREADS, PEER_NAMES, STAGES, SYNONYMS
+from .fleet import device, fleet
 from .group import Group
-from .peers import PEERS
 from .places import Records
 
 _model = click.argument("model", type=click.Path(exists=True, dir_okay=False))
@@ -105,7 +99,7 @@ def main() -> None:
 )
 @click.option(
     "--compare",
-    type=click.Choice([*PEERS]),
+    type=click.Choice(PEER_NAMES),
     help="Run the model in another runtime too: all outputs and latencies side by side.",
 )
 @click.option(
@@ -138,7 +132,9 @@ def run(**options: Any) -> None:
 
     Exits with 1 if --check or --compare finds a difference.
     """
-    sys.exit(run_command.run(run_command.Options(**options)))
+    from . import run as command
+
+    sys.exit(command.run(command.Options(**options)))
 
 
 @main.command("compile")
@@ -150,7 +146,7 @@ def run(**options: Any) -> None:
 @_output
 @click.option(
     "--format",
-    type=click.Choice(compile_command.FORMATS),
+    type=click.Choice(FORMATS),
     help="network: for tilewright.load_network and `tilewright run`. so: a shared object for "
     "programs in C, with its header beside it. o: the same as a relocatable object.  [default: by "
     "the end of FILE's name, .so, .o or any other]",
@@ -158,16 +154,16 @@ def run(**options: Any) -> None:
 @click.option("--name", default="", help="Of so and o: what names of functions begin with.")
 @click.option(
     "--threads",
-    type=click.Choice(THREADS),
-    default="own",
-    show_default=True,
+    type=click.Choice(LIBRARY_THREADS),
     help="Of so and o: who runs parallel loops: threads of the library, the caller's through a "
-    "function that it sets, none.",
+    f"function that it sets, none.  [default: {LIBRARY_THREADS[0]}]",
 )
 @_json
 def compile_model(**options: Any) -> None:
     """Compile an ONNX MODEL to a file that runs without it, or without Python."""
-    compile_command.compile_to_file(compile_command.Options(**options))
+    from . import compile as command
+
+    command.compile_to_file(command.Options(**options))
 
 
 @main.command()
@@ -239,7 +235,9 @@ def tune(**options: Any) -> None:
 
     Exits with 1 if no candidate of a task could be measured.
     """
-    sys.exit(tune_command.tune(tune_command.Options(**options)))
+    from . import tune as command
+
+    sys.exit(command.tune(command.Options(**options)))
 
 
 @main.command()
@@ -248,7 +246,7 @@ def tune(**options: Any) -> None:
     "--with",
     "peers",
     multiple=True,
-    type=click.Choice([*PEERS]),
+    type=click.Choice(PEER_NAMES),
     help="Which other runtime; all that are installed without it. May be given several times.",
 )
 @click.option(
@@ -268,7 +266,9 @@ def bench(**options: Any) -> None:
 
     Exits with 1 if outputs differ, or something does not compile.
     """
-    sys.exit(bench_command.bench(bench_command.Options(**options)))
+    from . import bench as command
+
+    sys.exit(command.bench(command.Options(**options)))
 
 
 @main.command()
@@ -276,7 +276,7 @@ def bench(**options: Any) -> None:
 @click.argument("args", nargs=-1, metavar="[ARGS]...")
 @click.option(
     "--stage",
-    type=click.Choice((*inspect_command.STAGES, *inspect_command.SYNONYMS)),
+    type=click.Choice((*STAGES, *SYNONYMS)),
     help="One stage only: of a network its graph or groups of nodes; loops as scheduled, after all "
     "passes, source, or machine code (asm, of CUDA also sass).",
 )
@@ -297,7 +297,9 @@ def inspect(**options: Any) -> None:
     NVRTC or nvcc is installed, those of models with the least time that they could take on a GPU
     of their architecture (a roofline by its data sheet).
     """
-    sys.exit(inspect_command.inspect(inspect_command.Options(**options)))
+    from . import inspect as command
+
+    sys.exit(command.inspect(command.Options(**options)))
 
 
 @main.command()
@@ -325,14 +327,18 @@ def report(**options: Any) -> None:
     search tried. Kernels are shown with their loops, the loops after each pass, and code beside
     loops, line by line.
     """
-    report_command.report(report_command.Options(**options))
+    from . import report as command
+
+    command.report(command.Options(**options))
 
 
 @main.command()
 @_json
 def doctor(as_json: bool) -> None:
     """Say what works on this machine: versions, CPU, threads, targets."""
-    doctor_command.doctor(as_json)
+    from . import doctor as command
+
+    command.doctor(as_json)
 
 
 @main.command()
@@ -347,7 +353,9 @@ def migrate(**options: Any) -> None:
 
     Exits with 1 if something absent is used or a file cannot be read, else with 0.
     """
-    sys.exit(migrate_command.migrate(**options))
+    from . import migrate as command
+
+    sys.exit(command.migrate(**options))
 
 
 @main.group(cls=Group)
@@ -365,7 +373,9 @@ def records() -> None:
 @_json
 def show(**options: Any) -> None:
     """Sum up each task: measurements, failures, the best."""
-    records_command.show(**options)
+    from . import records as command
+
+    command.show(**options)
 
 
 @records.command()
@@ -374,7 +384,9 @@ def show(**options: Any) -> None:
 @_json
 def best(**options: Any) -> None:
     """Show the fastest measurement of each task, with its steps."""
-    records_command.best(**options)
+    from . import records as command
+
+    command.best(**options)
 
 
 @records.command()
@@ -382,7 +394,9 @@ def best(**options: Any) -> None:
 @click.option("-o", "--output", default="-", metavar="FILE.json", help="Default: standard output.")
 def export(**options: Any) -> None:
     """Write the measurements as lines of JSON."""
-    records_command.export(**options)
+    from . import records as command
+
+    command.export(**options)
 
 
 @records.command("import")
@@ -390,7 +404,9 @@ def export(**options: Any) -> None:
 @_output
 def import_lines(**options: Any) -> None:
     """Add measurements to a store (a file or a URL), those that it does not have yet."""
-    records_command.import_lines(**options)
+    from . import records as command
+
+    command.import_lines(**options)
 
 
 @records.command()
@@ -398,7 +414,9 @@ def import_lines(**options: Any) -> None:
 @_output
 def merge(**options: Any) -> None:
     """Write the measurements of several files to a new one, in the order of time."""
-    records_command.merge(**options)
+    from . import records as command
+
+    command.merge(**options)
 
 
 @records.command()
@@ -406,11 +424,13 @@ def merge(**options: Any) -> None:
 @_output
 def distill(**options: Any) -> None:
     """Write the fastest measurement of each task to a new file."""
-    records_command.distill(**options)
+    from . import records as command
+
+    command.distill(**options)
 
 
-main.add_command(fleet_command.fleet)
-main.add_command(fleet_command.device)
+main.add_command(fleet)
+main.add_command(device)
 main.headings = [
     ("Networks", ["run", "compile", "tune", "bench"]),
     ("Looking inside", ["inspect", "report", "records", "doctor"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import shlex
@@ -9,10 +10,11 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from symtable import symtable
 from typing import Any
 
 from ..auto_scheduler.fleet import DaskRunner
@@ -187,7 +189,7 @@ def _operator(
         make_workload_key(function, [])
     except TilewrightError:
         register_workload(name, function, override=True)
-    with _mistakes_of(Path(file)):
+    with _mistakes_of(Path(file)), redirect_stdout(sys.stderr):
         task = SearchTask(func=function, args=values, target=target, desc=options.what)
     return [task], {options.what: [1]}
 
@@ -195,17 +197,22 @@ def _operator(
 def load_function(path: Path, name: str, args: Sequence[str] = ()) -> Callable[..., Any]:
     """A function of a Python file, which is run as a module; UsageError where there is none.
 
-    The file sees a command line of its own: its name, and `args`.
+    The file sees a command line of its own: its name, and `args`. It is not run where nothing in it
+    defines the name.
     """
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
+    with _mistakes_of(path):
+        defined, own = top_level_names(importlib.util.decode_source(path.read_bytes()), path)
+    if defined is not None and name not in defined:
+        raise _no_function(path, name, own)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.resolve().parent))
     outer, sys.argv = sys.argv, [str(path), *args]
     try:
-        with _mistakes_of(path):
+        with _mistakes_of(path), redirect_stdout(sys.stderr):
             spec.loader.exec_module(module)
     finally:
         sys.path.pop(0)
@@ -214,13 +221,38 @@ def load_function(path: Path, name: str, args: Sequence[str] = ()) -> Callable[.
     if not callable(found):
         names = [k for k, v in vars(module).items() if callable(v) and not k.startswith("_")]
         own = [k for k in names if getattr(vars(module)[k], "__module__", "") == path.stem]
-        near = get_close_matches(name, own)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise UsageError(
-            f"{path} has no function {name!r}{hint}; it has: {', '.join(own) or 'none'}"
-        )
+        raise _no_function(path, name, own)
     function: Callable[..., Any] = found
     return function
+
+
+def top_level_names(source: str, path: Path) -> tuple[set[str] | None, list[str]]:
+    """What a module binds by assignments, imports and definitions, and its public functions.
+
+    None: any name may be there, by `from x import *` or __getattr__.
+    """
+    table = symtable(source, str(path), "exec")
+    symbols = table.get_symbols()
+    bound = {s.get_name() for s in symbols if s.is_assigned() or s.is_imported()}
+    own = [s.get_name() for s in symbols if s.is_namespace() and not s.get_name().startswith("_")]
+    scopes = list(table.get_children())
+    while scopes:  # what functions bind by `global`
+        scope = scopes.pop()
+        scopes += scope.get_children()
+        bound |= {
+            s.get_name()
+            for s in scope.get_symbols()
+            if s.is_declared_global() and (s.is_assigned() or s.is_imported())
+        }
+    nodes = ast.walk(ast.parse(source))
+    stars = any(isinstance(n, ast.ImportFrom) and n.names[0].name == "*" for n in nodes)
+    return (None if stars or "__getattr__" in bound else bound), own
+
+
+def _no_function(path: Path, name: str, own: Sequence[str]) -> UsageError:
+    near = get_close_matches(name, own)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return UsageError(f"{path} has no function {name!r}{hint}; it has: {', '.join(own) or 'none'}")
 
 
 @contextmanager

@@ -199,9 +199,7 @@ def write_library(
     "caller" or "none". TilewrightError where the name is no name of C, or a kernel calls Python.
     """
     path = as_path(path)
-    name = name or re.sub(r"\W", "_", re.sub(r"^lib", "", path.name.partition(".")[0]))
-    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
-        raise TilewrightError(f"{name!r} cannot begin the names of C functions; give another name")
+    name = function_name(path, name)
     if threads not in THREADS:
         raise TilewrightError(f"threads are one of {', '.join(THREADS)}, not {threads!r}")
     if net.sizes is not None:
@@ -230,6 +228,26 @@ def write_library(
             out.write(part)
     write_atomically(header, header_text(net, name, threads).encode())
     return path, header
+
+
+def function_name(path: str | os.PathLike[str], name: str = "") -> str:
+    """What names of a library's functions begin with: `name`, or what its file's name gives.
+
+    TilewrightError where that is no name of C.
+    """
+    file = as_path(path).name
+    found = name or re.sub(r"\W", "_", re.sub(r"^lib", "", file.partition(".")[0]))
+    if re.fullmatch(r"[A-Za-z_]\w*", found, re.ASCII):
+        return found
+    if name:
+        whose, remedy = "", "give another name"
+    else:
+        whose = f" (it comes from the name of the file, {file})"
+        remedy = "give a name, on the command line by --name"
+    raise TilewrightError(
+        f"{found!r} cannot begin the names of C functions{whose}: they have letters from a to z, "
+        f"digits and _, and no digit first; {remedy}"
+    )
 
 
 def _weights(net: Executable) -> bytearray:

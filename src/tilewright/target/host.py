@@ -10,8 +10,10 @@ import importlib.util
 import json
 import subprocess
 import sys
+from difflib import get_close_matches
 from functools import cache, lru_cache
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from ..base.cores import cores, quota
@@ -19,7 +21,9 @@ from ..base.errors import TargetError
 from . import cpuinfo
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-_SHOWN = 400
+_HELP = "help"  # LLVM's own name for the list of all
+_NEAREST = 3  # names that an unknown one is told of
+_ALIKE = 0.4  # of 0 to 1, as difflib counts: less is no resemblance
 
 
 @cache
@@ -120,7 +124,7 @@ def probe_features(triple: str, cpu: str, features: str, abi: str = "") -> froze
     """The extensions that LLVM generates code with for a CPU that need not be this machine's.
 
     LLVM only warns about an unknown CPU and aborts the process on an impossible one, so a process
-    of its own is asked (about 0.1 s). TargetError lists what exists.
+    of its own is asked (about 0.1 s). TargetError names what is near; for "help", all that exists.
     """
     spec = importlib.util.find_spec("llvmlite")
     if spec is None or spec.origin is None or not sys.executable:
@@ -146,9 +150,11 @@ def _unknown(answer: dict[str, Any], triple: str) -> str:
     what, name, known = answer["unknown"], answer["name"], answer["known"]
     if what == "triple":
         return f"unknown target triple {name!r}: {answer['detail'].strip()}"
-    near = [k for k in known if name and k[:2] == name[:2]]
-    listed = ", ".join(known)
-    if len(listed) > 8 * _SHOWN:
-        listed = listed[: 8 * _SHOWN].rpartition(", ")[0] + ", ..."
-    hint = f" Near in name: {', '.join(near[:12])}." if near else ""
-    return f"unknown {what} {name!r} for {triple}.{hint} Known to LLVM: {listed}"
+    option = "-mcpu=" if what == "CPU" else "-mattr=+"
+    if name == _HELP:
+        listed = fill(", ".join(known), 100, break_on_hyphens=False)
+        return f"{option}{_HELP}: {what}s that LLVM knows for {triple}:\n{listed}"
+    near = get_close_matches(name.lower(), known, _NEAREST, _ALIKE)
+    hint = f"; near in name: {', '.join(near)}" if near else ""
+    everything = f"'llvm -mtriple={triple} {option}{_HELP}' lists all {len(known)}"
+    return f"unknown {what} {name!r} for {triple}{hint}; {everything}"

@@ -154,6 +154,13 @@ def _listed(text: str, heading: str) -> list[str]:
     return re.findall(r"^  (\S+)\s+- ", part, re.MULTILINE)
 
 
+def _asks_for_help(cpu: str, features: str) -> str:
+    """What "help" stands for, which LLVM answers and goes on with: a "CPU", a "feature" or ""."""
+    if cpu == "help":
+        return "CPU"
+    return "feature" if "+help" in features.split(",") else ""
+
+
 def ask(triple: str, cpu: str, features: str, abi: str) -> dict[str, Any]:
     """What LLVM knows of the CPU; see the head of this file."""
     import llvmlite.binding as llvm
@@ -165,13 +172,17 @@ def ask(triple: str, cpu: str, features: str, abi: str) -> dict[str, Any]:
     except RuntimeError as error:
         return {"unknown": "triple", "name": triple, "known": [], "detail": str(error)}
     options: dict[str, Any] = {"reloc": "pic", "codemodel": "default", "abiname": abi}
-    said = _messages_of(lambda: target.create_target_machine(cpu, features, **options))
-    bad = re.search(r"'([^']*)' is not a recognized (processor|feature)", said)
-    if bad:
+    unknown = _asks_for_help(cpu, features)
+    bad = None
+    if not unknown:
+        said = _messages_of(lambda: target.create_target_machine(cpu, features, **options))
+        bad = re.search(r"'([^']*)' is not a recognized (processor|feature)", said)
+        if bad:
+            unknown = "CPU" if bad.group(2) == "processor" else "feature"
+    if unknown:
         text = _messages_of(lambda: target.create_target_machine("help", **options))
-        what = "CPU" if bad.group(2) == "processor" else "feature"
-        names = _listed(text, "CPUs" if what == "CPU" else "features")
-        return {"unknown": what, "name": bad.group(1).lstrip("+-"), "known": names}
+        name = bad.group(1).lstrip("+-") if bad else "help"
+        return {"unknown": unknown, "name": name, "known": _listed(text, f"{unknown}s")}
     machine = target.create_target_machine(cpu, features, **options)
     machine.emit_object(llvm.parse_assembly(f'target triple = "{triple}"\n{_EVERYDAY}'))
     found = []

@@ -422,8 +422,6 @@ def _attributes(target: Target) -> Mapping[str, Any]:
 @lru_cache(maxsize=256)
 def _active_features(target: Target) -> frozenset[str]:
     given = [_signed(f) for f in target.mattr]
-    if "+help" in given:  # LLVM would list all it has and go on
-        raise TargetError(f"unknown feature 'help' for {target.triple}")
     modes = [f for f in given if f.endswith(("bit-mode", "thumb-mode"))]
     if modes:
         raise TargetError(f"-mattr={modes[0]}: the mode of code follows from -mtriple")

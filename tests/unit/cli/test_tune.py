@@ -36,6 +36,18 @@ def pool(size, window):
 """
 
 
+PRINTS = """
+from tilewright import te
+
+print("at the top")
+
+def twice(n):
+    print("in the function")
+    a = te.placeholder((n,), name="a")
+    return [a, te.compute((n,), lambda i: a[i] * 2)]
+"""
+
+
 def call(*args: Any, command: str = "tune") -> Result:
     return CliRunner().invoke(main, [command, *map(str, args)])
 
@@ -266,8 +278,8 @@ def test_a_target_without_a_device_is_refused(network: Path, monkeypatch: Any) -
     ("source", "words"),
     [
         ("def f(:\n", "line 1: SyntaxError"),
-        ("import nothing_of_that_name\n", "line 1: ModuleNotFoundError"),
-        ("x = 1\nraise SystemExit(3)\n", "line 2: SystemExit"),
+        ("import nothing_of_that_name as f\n", "line 1: ModuleNotFoundError"),
+        ("f = 1\nraise SystemExit(3)\n", "line 2: SystemExit"),
         ("f = 3\n", "has no function 'f'; it has: none"),
         ("def f(n):\n    return n\n", "has to return a list of tensors"),
     ],
@@ -276,6 +288,50 @@ def test_a_bad_file_is_refused(source: str, words: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.py"
     path.write_text(source)
     assert words in refused(f"{path}:f", 4, "--trials", 2, "--records", tmp_path / "a.db")
+
+
+@pytest.mark.parametrize(
+    ("source", "runs"),
+    [
+        ("g = 1\n", False),
+        ("def g():\n    f = 1\n", False),
+        ("class G:\n    def f(self): pass\n", False),
+        ("import os.path\nprint(f)\n", False),
+        ("[f for f in range(2)]\n", False),
+        ("def f(): pass\n", True),
+        ("async def f(): pass\n", True),
+        ("class f: pass\n", True),
+        ("import os as f\n", True),
+        ("from os import path as f\n", True),
+        ("from os.path import *\n", True),
+        ("if True:\n    try:\n        f: int = 1\n    finally:\n        pass\n", True),
+        ("for g, *f in [(1, 2)]: pass\n", True),
+        ("with open(__file__) as f: pass\n", True),
+        ("print(f := 1)\n", True),
+        ("[f := k for k in range(2)]\n", True),
+        ("def g():\n    global f\n    f = 1\n", True),
+        ("def __getattr__(name): raise AttributeError(name)\n", True),
+        ("# coding: latin-1\nf = 'h\xf6'\n", True),
+    ],
+)
+def test_a_file_without_the_name_is_not_run(source: str, runs: bool, tmp_path: Path) -> None:
+    path = tmp_path / "file.py"
+    path.write_bytes((source + "raise OSError('it runs')\n").encode("latin-1"))
+    text = refused(f"{path}:f", 4, "--trials", 2, "--records", tmp_path / "a.db")
+    assert ("it runs" in text) is runs
+    assert runs or "has no function 'f'; it has: " in text
+
+
+def test_what_a_program_prints_is_no_result(tmp_path: Path) -> None:
+    path = tmp_path / "prints.py"
+    path.write_text(PRINTS)
+    arguments = ["--trials", 2, "--records", tmp_path / "a.db", "--json", "--quiet"]
+    done = call(f"{path}:twice", 8, *arguments)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["measured"] == 1  # there is one program alone
+    again = call(f"{path}:twice", 8, *arguments)  # whose candidates come from the file
+    assert json.loads(again.stdout)["known"] == 1
+    assert "at the top\n" in done.stderr and "in the function\n" in done.stderr
 
 
 def test_unreadable_records_are_refused(network: Path, tmp_path: Path) -> None:

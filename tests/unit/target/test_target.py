@@ -14,6 +14,7 @@ from tilewright.target.capability import architecture, capabilities_of
 from tilewright.target.llvm_probe import ask
 
 X86 = "x86_64-unknown-linux-gnu"
+ARM = "aarch64-linux-gnu"
 
 
 @pytest.mark.parametrize(
@@ -238,11 +239,43 @@ def test_the_probe_lists_names_of_llvm():
     assert known["unknown"] == "CPU"
     assert {"skylake", "znver4", "x86-64-v3"} <= set(known["known"])
     assert not set(known["known"]) & {"avx2"}
-    with pytest.raises(TargetError, match=r"unknown feature 'nonesuch'.*avx2") as caught:
-        host.probe_features(X86, "x86-64", "+nonesuch")
+    with pytest.raises(TargetError, match=r"unknown feature 'avx22'.*avx2") as caught:
+        host.probe_features(X86, "x86-64", "+avx22")
     assert "znver4" not in str(caught.value)
     assert "avx2" in ask(X86, "haswell", "", "")["features"]
     assert ask("nowhere", "", "", "")["unknown"] == "triple"
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "names"),
+    [
+        ("-mcpu=foo", "unknown CPU 'foo' for x86_64", []),
+        ("-mcpu=Skylake", "unknown CPU 'Skylake' for x86_64", ["skylake", "skylake-avx512"]),
+        ("-mcpu=cortex-a77x", "unknown CPU 'cortex-a77x' for aarch64", ["cortex-a77"]),
+        ("-mattr=+nonesuch", "unknown feature 'nonesuch' for x86_64", []),
+    ],
+)
+def test_an_unknown_name_is_one_short_line(text: str, start: str, names: list[str]):
+    triple = ARM if "cortex" in text else X86
+    option = "-mcpu=help" if "mcpu" in text else "-mattr=+help"
+    with pytest.raises(TargetError) as caught:
+        Target(f"llvm -mtriple={triple} {text}")
+    said = str(caught.value)
+    assert said.startswith(start) and "\n" not in said and len(said) < 250
+    assert all(name in said for name in names) and said.count(", ") <= 2
+    assert f"'llvm -mtriple={triple} {option}' lists all " in said
+
+
+@pytest.mark.parametrize("option", ["-mcpu=help", "-mattr=+help", "-mcpu=help -mattr=+help"])
+def test_help_lists_all(option: str):
+    """LLVM itself lists them, and goes on with a CPU of that name."""
+    for triple, names in ((X86, ("znver4", "avx2")), (ARM, ("cortex-a76", "sve"))):
+        with pytest.raises(TargetError) as caught:
+            Target(f"llvm -mtriple={triple} {option}")
+        said = str(caught.value)
+        assert (f" {names[0]}," in said) is ("mcpu" in option)
+        assert (f" {names[1]}," in said) is ("mcpu" not in option)
+        assert max(map(len, said.splitlines())) <= 100
 
 
 def test_kinds_are_listed():
