@@ -54,3 +54,14 @@ def test_every_class_of_error_is_produced_on_the_page_of_troubles() -> None:
     classes = [name for name, value in vars(errors).items() if isinstance(value, type)]
     for name in (*classes, "SimtError"):
         assert f"\n{name}: " in sections[name], f"no program raises {name} in its section"
+
+
+def test_the_page_of_the_installation_lists_every_extra() -> None:
+    project = (DOCS.parent / "pyproject.toml").read_text()
+    table = re.search(r"^\[project\.optional-dependencies\]\n(.*?)^\[", project, re.M | re.S)
+    assert table is not None
+    extras = re.findall(r"^(\w+) = \[", table[1], re.MULTILINE)
+    rows = re.findall(r"^\|(.*?)\|", (DOCS / "install.md").read_text(), re.MULTILINE)
+    listed = re.findall(r"'\.\[(\w+)\]'", "".join(rows))
+    assert len(extras) > 5
+    assert sorted(listed) == sorted(extras)
