@@ -20,12 +20,17 @@ class Hidden:
 
 sys.meta_path.insert(0, Hidden())
 """
-IMPORT = re.compile(rf"^\s*(?:import|from) (?:{'|'.join(MODULES)})\b", re.MULTILINE)
+# searches train with xgboost; where they cannot they rank by the model that ships, and say so
+SAID = ("-W", "default:xgboost is not installed")
+USE = re.compile(
+    rf"^\s*(?:import|from) (?:{'|'.join(MODULES)})\b|^from tilewright import .*\bauto",
+    re.MULTILINE,
+)
 
 
 def uses_extras(program: Path) -> bool:
     """Whether a program does something else where an extra is installed."""
-    return IMPORT.search(program.read_text()) is not None
+    return USE.search(program.read_text()) is not None
 
 
 def plain_environment(folder: Path, search: str = "") -> dict[str, str]:
