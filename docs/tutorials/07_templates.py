@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Tuning with templates
 #
-# For readers whose [schedule](02_matmul.md) has numbers in it, such as sizes of tiles, that they
+# For readers whose [schedule](02_matmul.py) has numbers in it, such as sizes of tiles, that they
 # would rather have tried than guessed. The module is `autotvm`; [Templates and
 # tuning](../templates.md) has all of it.
 #

@@ -10,9 +10,12 @@ import pytest
 
 from tilewright.base import errors
 from tools.make_listings import DOCS, run_document
-from tools.tutorials import tutorials
+from tools.tutorials import cells, tutorials
 
+ROOT = DOCS.parent
 PAGES = sorted(p.name for p in DOCS.glob("*.md"))
+CODE = re.compile(r"^ *```.*?^ *```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!\w+:|#)([^)\s#]+)[^)]*\)")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -32,6 +35,24 @@ def test_a_stale_listing_is_noticed() -> None:
     assert run_document(stale) == stale.replace("41", "42")
 
 
+@pytest.mark.parametrize(
+    "path",
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md")), *tutorials()],
+    ids=lambda path: path.name,
+)
+def test_links_lead_to_files_of_the_clone(path: Path) -> None:
+    text = path.read_text()
+    if path.suffix == ".py":
+        text = "\n\n".join(cell.source for cell in cells(text) if cell.markdown)
+    links = LINK.findall(CODE.sub("", text))
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_a_dead_link_is_noticed() -> None:
+    text = "[a](gone.md#here), [b\nc](gone.py), [d](https://e.f/g), [h](#i), `x[0](y)`"
+    assert LINK.findall(CODE.sub("", text)) == ["gone.md", "gone.py"]
+
+
 def test_pages_build_without_warnings(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(
@@ -46,6 +67,13 @@ def test_pages_build_without_warnings(tmp_path: Path) -> None:
     assert (tmp_path / "primitives" / "index.html").is_file()
     for path in tutorials():
         assert (tmp_path / "tutorials" / path.stem / "index.html").is_file()
+    # what links name in a clone are programs; in the site they lead to what is made from them
+    start = (tmp_path / "index.html").read_text()
+    assert 'href="tutorials/01_first_schedule/"' in start
+    assert '<a href="api/">API reference</a>' in start
+    for html in (*tmp_path.glob("*/index.html"), *tmp_path.glob("tutorials/*/index.html")):
+        programs = re.findall(r"<a [^>]*\.py\"[^>]*>", html.read_text())
+        assert [link for link in programs if "download" not in link] == [], html
 
 
 def test_every_class_of_error_is_produced_on_the_page_of_troubles() -> None:
