@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.base import errors
-from tools.make_listings import DOCS, run_document
+from tools.make_listings import DOCS, PAIR, run_document
 from tools.tutorials import cells, tutorials
 
 ROOT = DOCS.parent
@@ -22,6 +22,17 @@ LINK = re.compile(r"\]\((?!\w+:|#)([^)\s#]+)[^)]*\)")
 def test_listings_are_up_to_date(page: str) -> None:
     text = (DOCS / page).read_text()
     assert run_document(text) == text, "run: python -m tools.make_listings"
+
+
+@pytest.mark.parametrize("page", ["coming-from-tvm", "layout", "pipeline", "primitives"])
+def test_the_programs_of_a_page_are_whole(page: str, tmp_path: Path) -> None:
+    """Pasted one after the other they run, without names that the page does not say."""
+    pasted = [found["code"] for found in PAIR.finditer((DOCS / f"{page}.md").read_text())]
+    (tmp_path / "pasted.py").write_text("\n\n".join(pasted))
+    done = subprocess.run(
+        [sys.executable, "pasted.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_page_is_in_the_navigation() -> None:
