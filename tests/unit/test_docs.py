@@ -4,11 +4,14 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from tilewright.base import errors
+from tilewright.cli.main import main
 from tools.make_listings import DOCS, PAIR, run_document
 from tools.tutorials import cells, tutorials
 
@@ -104,3 +107,42 @@ def test_the_page_of_the_installation_lists_every_extra() -> None:
     listed = re.findall(r"'\.\[(\w+)\]'", "".join(rows))
     assert len(extras) > 5
     assert sorted(listed) == sorted(extras)
+
+
+def commands(group: click.Group, name: str = "tilewright") -> Iterator[tuple[str, click.Command]]:
+    """Every command by its whole name, those of groups among them."""
+    for inner, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{name} {inner}")
+        else:
+            yield f"{name} {inner}", command
+
+
+def usages(text: str) -> dict[str, str]:
+    """What the page of the command line says may stand behind each command, by its name."""
+    blocks = "\n".join(re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+    found: dict[str, str] = {}
+    for usage in re.split(r"^(?=tilewright )", blocks, flags=re.MULTILINE)[1:]:
+        named = re.match(r"tilewright( [a-z]+)+(?= |$)", usage)
+        assert named is not None
+        found[named[0]] = found.get(named[0], "") + usage
+    return found
+
+
+def test_the_page_of_the_command_line_has_every_option_and_choice() -> None:
+    found = usages((DOCS / "cli.md").read_text())
+    missing, unknown = [], []
+    for name, command in commands(main):
+        usage = found.pop(name, "")
+        words = re.findall(r"(?<![\w-])--?[a-z][\w-]*", usage)
+        options = [p for p in command.params if isinstance(p, click.Option)]
+        for option in options:
+            if option.opts[0] not in words:
+                missing.append(f"{name} {option.opts[0]}")
+            if isinstance(option.type, click.Choice) and not all(
+                re.search(rf"\b{choice}\b", usage) for choice in option.type.choices
+            ):
+                missing.append(f"{name} {option.opts[0]} {option.type.choices}")
+        known = {spelling for option in options for spelling in option.opts}
+        unknown += [f"{name} {word}" for word in words if word not in known]
+    assert (missing, unknown, list(found)) == ([], [], [])
