@@ -1,10 +1,14 @@
 """What `mkdocs build` makes beside the pages of docs/: tutorials with their outputs, the reference.
 
+A clone has neither as pages; its links lead to what stands for them there, and those of the site to
+the pages.
+
 `RUN_TUTORIALS=false mkdocs build` leaves the tutorials unrun, which takes seconds.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,10 @@ from mkdocs.structure.files import File, Files
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tools import api_pages, tutorials
+
+# a link to the program of a tutorial, unless it is for downloading it
+PROGRAM = re.compile(r"(\]\((?:tutorials/)?\d\d_\w+)\.py(#[^)\s]*)?\)(?!\{)")
+REFERENCE = "](install.md#these-pages-as-a-site)", "](api/index.md)"
 
 
 def on_config(config: Any) -> Any:
@@ -52,6 +60,11 @@ def on_files(files: Files, config: Any) -> Files:
     for place, page in api_pages.pages().items():
         _add(files, config, place, page)
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Let links to programs and to how the reference is made lead to the pages made from them."""
+    return PROGRAM.sub(r"\1.md\2)", markdown.replace(*REFERENCE))
 
 
 def _add(files: Files, config: Any, place: str, content: str) -> None:

@@ -4,22 +4,18 @@
 
 In a document, a fenced ``python`` block directly followed by a fenced ``text`` block is a program
 and what it prints. The blocks of one document run in order in one namespace, which begins with
-``tvm``, ``te``, ``np`` and the functions of this module that are in HELPERS.
+``tvm``, ``te`` and ``np``; whatever else they use they define, so that readers can paste them.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import contextlib
-import inspect
 import io
 import os
 import re
 import sys
 import tempfile
-import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,71 +23,9 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-SOURCE = ROOT / "src" / "tilewright"
 PAIR = re.compile(
     r"```python\n(?P<code>(?:(?!```).)*)```\n\n```text\n(?:(?!```).)*```\n", re.DOTALL
 )
-NOISE = ("T.func_attr", "T.match_buffer", "# ", "@", "class ", "def ")
-DECLARATION = re.compile(r"\w+ = T\.(Buffer\(.*data=|int32\(\)|int64\(\))")
-
-
-def loops(title: str, schedule: Any, *args: Any) -> None:
-    """Print the loop nest that ``schedule`` lowers to, without signature and buffer aliases.
-
-    Common subexpressions stay as they are: naming them makes short listings longer.
-    """
-    import tilewright as tvm
-
-    with tvm.transform.PassContext(config={"tir.disable_cse_tir": True}):
-        lines = str(tvm.lower(schedule, list(args), simple_mode=True)).splitlines()
-    body = [
-        line
-        for line in lines
-        if line.strip()
-        and not line.strip().startswith(NOISE)
-        and not DECLARATION.match(re.sub(r"^(\w+, )+", "", line.strip()))
-    ]
-    indent = min(len(line) - len(line.lstrip()) for line in body)
-    print(f"# {title}")
-    for line in body:
-        print(re.sub(r"\b([A-Za-z]\w*?)_\d+\[", r"\1[", line[indent:].rstrip()))
-
-
-def files(*rooms: str) -> None:
-    """Print the files of some rooms of the package with the first sentence of their docstrings."""
-    for room in rooms:
-        paths = SOURCE.glob("*.py") if room == "." else (SOURCE / room).rglob("*.py")
-        for path in sorted(paths):
-            text = ast.get_docstring(ast.parse(path.read_text()))
-            if text:
-                _entry(str(path.relative_to(SOURCE)), text)
-
-
-def passes(*functions: Callable[..., Any]) -> None:
-    """Print the names of passes with the first sentence of their docstrings."""
-    for function in functions:
-        _entry(function.__name__, inspect.getdoc(function) or "")
-
-
-def migrated(name: str, source: str) -> None:
-    """Print what `tilewright migrate` says of a program."""
-    from tilewright.cli.migrate import migrate
-
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, name).write_text(source)
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            migrate([str(Path(folder, name))], as_json=False, width=100)
-    print(out.getvalue().replace(f"{folder}{os.sep}", ""), end="")
-
-
-def _entry(name: str, doc: str) -> None:
-    """A name and the first sentence of a docstring, in two columns."""
-    sentence = re.split(r"(?<=\.)\s", " ".join(doc.split("\n\n")[0].split()))[0]
-    print(textwrap.fill(f"{name:<33} {sentence}", 100, subsequent_indent=" " * 34))
-
-
-HELPERS = {"loops": loops, "files": files, "migrated": migrated, "passes": passes}
 
 
 def run_document(text: str) -> str:
@@ -99,7 +33,7 @@ def run_document(text: str) -> str:
     import tilewright as tvm
     from tilewright import te
 
-    namespace: dict[str, Any] = {"tvm": tvm, "te": te, "np": np, **HELPERS}
+    namespace: dict[str, Any] = {"tvm": tvm, "te": te, "np": np}
     before = Path.cwd()
 
     def run(match: re.Match[str]) -> str:

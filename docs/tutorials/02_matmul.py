@@ -1,7 +1,7 @@
 # %% [markdown]
 # # A matrix product, to the machine's peak
 #
-# For readers who have written [a first schedule](01_first_schedule.md) and want to see what makes
+# For readers who have written [a first schedule](01_first_schedule.py) and want to see what makes
 # a kernel fast. Every step shows its loops, the machine code of its innermost loop, and what was
 # measured.
 #

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Reductions and rfactor
 #
-# For readers of [A first schedule](01_first_schedule.md) whose programs add up, take maxima or
+# For readers of [A first schedule](01_first_schedule.py) whose programs add up, take maxima or
 # look for the largest element: how reductions are written, scheduled, and computed in parallel.
 
 # %%

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # A convolution
 #
-# For readers who have worked through the [matrix product](02_matmul.md): stages that feed each
+# For readers who have worked through the [matrix product](02_matmul.py): stages that feed each
 # other, padding that costs little, and where each stage is computed.
 #
 # A convolution is a sum of products with more axes. For an image in the layout CHW (channel, row,

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # GPU schedules without a GPU
 #
-# For readers who know [schedules of CPUs](01_first_schedule.md) and have no GPU at hand, or do
+# For readers who know [schedules of CPUs](01_first_schedule.py) and have no GPU at hand, or do
 # not trust the kernel that they have: blocks and threads, shared memory, barriers, and races
 # found.
 #

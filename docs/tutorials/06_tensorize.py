@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Intrinsics and tensorize
 #
-# For readers who know [schedules](02_matmul.md) and have an instruction or a hand-written kernel
+# For readers who know [schedules](02_matmul.py) and have an instruction or a hand-written kernel
 # that they want used: calling functions, rules that lower them, and replacing loops by a kernel.
 
 # %%

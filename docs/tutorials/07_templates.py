@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Tuning with templates
 #
-# For readers whose [schedule](02_matmul.md) has numbers in it, such as sizes of tiles, that they
+# For readers whose [schedule](02_matmul.py) has numbers in it, such as sizes of tiles, that they
 # would rather have tried than guessed. The module is `autotvm`; [Templates and
 # tuning](../templates.md) has all of it.
 #
@@ -80,7 +80,19 @@ print(show.loops(s, args))
 #
 # Candidates are built and timed in processes of their own: one that crashes or hangs costs
 # itself. Each measurement is written to a log as soon as it is there. `XGBTuner` learns from what
-# it has measured; for a space as small as this one, a grid would do.
+# it has measured; for a space as small as this one, a grid would do. It trains with xgboost, which
+# is an extra: `pip install 'tilewright[train]'`. Without it `GATuner` searches here, which crosses
+# and mutates the best so far.
+
+# %%
+try:
+    import xgboost
+
+    print("xgboost", xgboost.__version__)
+    tuner = autotvm.tuner.XGBTuner(task, seed=0)
+except ImportError:
+    print("xgboost is not installed: GATuner searches in place of XGBTuner")
+    tuner = autotvm.tuner.GATuner(task, seed=0)
 
 # %%
 TRIALS = 16
@@ -90,7 +102,6 @@ option = autotvm.measure_option(
     builder=autotvm.LocalBuilder(timeout=30),
     runner=autotvm.LocalRunner(number=3, repeat=2, cooldown_interval=0),
 )
-tuner = autotvm.tuner.XGBTuner(task, seed=0)
 tuner.tune(n_trial=TRIALS, measure_option=option, callbacks=[autotvm.callback.log_to_file(log)])
 
 # %% [markdown]
@@ -106,7 +117,8 @@ for measured, result in autotvm.record.load_from_file(log):
         tried.add(measured.config.index)
     so_far.append(best)
 assert len(so_far) == TRIALS and so_far == sorted(so_far)
-show.curves("Best configuration so far", {"XGBTuner": so_far}, "trials", "GFLOP/s")
+name = type(tuner).__name__
+show.curves("Best configuration so far", {name: so_far}, "trials", "GFLOP/s")
 
 # %% [markdown]
 # ## Using what was found
@@ -187,7 +199,7 @@ for _, result in autotvm.record.load_from_file(log_2):
 folder.cleanup()
 show.curves(
     "Best configuration so far",
-    {"XGBTuner": so_far, "RandomTuner": at_random},
+    {name: so_far, "RandomTuner": at_random},
     "trials",
     "GFLOP/s",
 )

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # The auto-scheduler, and a rule of your own
 #
-# For readers who have tuned [a template](07_templates.md) and would rather not write one, and for
+# For readers who have tuned [a template](07_templates.py) and would rather not write one, and for
 # those whose computation the built-in rules do not know. The method is Ansor's; [its
 # page](../auto_scheduler.md) says what is searched, and how.
 #

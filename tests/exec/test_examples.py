@@ -3,21 +3,26 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
+from tests.exec.plain_install import SAID, plain_environment
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 EXAMPLES = sorted(p.relative_to(ROOT / "examples") for p in (ROOT / "examples").rglob("*.py"))
 
 
-def run_python(*command: str) -> subprocess.CompletedProcess[str]:
+def run_python(
+    *command: str, environment: Mapping[str, str] = os.environ
+) -> subprocess.CompletedProcess[str]:
     """Python with warnings as errors, two threads at most, from the repository's root."""
     return subprocess.run(
         [sys.executable, "-W", "error", *command],
         cwd=ROOT,
-        env={**os.environ, "TILEWRIGHT_NUM_THREADS": "2"},
+        env={**environment, "TILEWRIGHT_NUM_THREADS": "2"},
         capture_output=True,
         text=True,
         timeout=300,
@@ -31,14 +36,16 @@ def test_the_examples_are_found() -> None:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=str)
-def test_example_runs(path: Path) -> None:
-    done = run_python(str(ROOT / "examples" / path))
+def test_example_runs_without_extras(path: Path, tmp_path: Path) -> None:
+    search = os.environ.get("PYTHONPATH", "")
+    environment = plain_environment(tmp_path / "plain", search)
+    done = run_python(*SAID, str(ROOT / "examples" / path), environment=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.strip()
 
 
 @pytest.mark.parametrize("path", [p for p in EXAMPLES if p.name[0].isdigit()], ids=str)
-def test_example_runs_as_a_tvm_program(path: Path) -> None:
+def test_example_runs_as_a_tvm_program_with_extras(path: Path) -> None:
     done = run_python(str(HERE / "as_tvm.py"), str(ROOT / "examples" / path))
     assert done.returncode == 0, done.stdout + done.stderr
 
