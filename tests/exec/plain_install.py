@@ -20,8 +20,6 @@ class Hidden:
 
 sys.meta_path.insert(0, Hidden())
 """
-# searches train with xgboost; where they cannot they rank by the model that ships, and say so
-SAID = ("-W", "default:xgboost is not installed")
 USE = re.compile(
     rf"^\s*(?:import|from) (?:{'|'.join(MODULES)})\b|^from tilewright import .*\bauto",
     re.MULTILINE,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.exec.plain_install import SAID, plain_environment
+from tests.exec.plain_install import plain_environment
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -39,7 +39,7 @@ def test_the_examples_are_found() -> None:
 def test_example_runs_without_extras(path: Path, tmp_path: Path) -> None:
     search = os.environ.get("PYTHONPATH", "")
     environment = plain_environment(tmp_path / "plain", search)
-    done = run_python(*SAID, str(ROOT / "examples" / path), environment=environment)
+    done = run_python(str(ROOT / "examples" / path), environment=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.strip()
 

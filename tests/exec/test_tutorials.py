@@ -3,24 +3,21 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from tests.exec.plain_install import SAID, plain_environment, uses_extras
+from tests.exec.plain_install import plain_environment, uses_extras
 from tools.tutorials import ROOT, cells, tutorials
 
 SECONDS = 60
 
 
-def run_tutorial(
-    path: Path, folder: Path, environment: dict[str, str], options: Iterable[str] = ()
-) -> None:
+def run_tutorial(path: Path, folder: Path, environment: dict[str, str]) -> None:
     """Run a tutorial in an empty folder, in which it may leave nothing; warnings are errors."""
     folder.mkdir()
     done = subprocess.run(
-        [sys.executable, "-W", "error", *options, str(path)],
+        [sys.executable, "-W", "error", str(path)],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -34,7 +31,7 @@ def run_tutorial(
 @pytest.mark.parametrize("path", tutorials(), ids=lambda path: path.stem)
 def test_a_tutorial_runs_without_extras(path: Path, tmp_path: Path) -> None:
     environment = plain_environment(tmp_path / "plain", str(ROOT / "src"))
-    run_tutorial(path, tmp_path / "run", environment, SAID)
+    run_tutorial(path, tmp_path / "run", environment)
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,9 @@ def expected(net: Graph, x: Any) -> Any:
 
 def test_inputs_that_have_no_names_are_refused() -> None:
     compiled = as_a(graph.Executable, graph.compile(network()))
-    x: Any = np.zeros((4, 6), np.float32)
-    for given in ([x], x, None):
+    x = np.zeros((4, 6), np.float32)
+    wrong: list[Any] = [[x], x, None]
+    for given in wrong:
         with pytest.raises(ArgumentError, match=r"dict of arrays by .* net\(array, ...\)"):
             compiled.run(given)
         with pytest.raises(ArgumentError, match="dict of arrays"):
