@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 import tilewright as tw
+from tests.cuda_text import kernels_as_text
 from tests.fuzz.gpu_attention import Plain, bound_of, drawn_attention, values_of
 from tests.fuzz.progress import Progress
 from tilewright import te, tir, topi
@@ -299,14 +300,19 @@ def _array(t: Any, values: Mapping[Any, int], rng: np.random.Generator) -> Any:
     return rng.integers(-3, 4, _shape(t, values)).astype(parse(t.dtype).numpy)
 
 
-def one(seed: int, stats: Counter[str], attention: bool = False) -> str | None:
-    """What is wrong with a case; None if nothing is."""
+def one(seed: int, stats: Counter[str], attention: bool = False, text: bool = False) -> str | None:
+    """What is wrong with a case; None if nothing is. `text`: of the text of its kernels, run as C++
+    (tests/cuda_text), instead of their loop IR."""
     case = drawn(seed, attention)
     given: dict[str, Value] = {}
     try:
         given = case.answers()
         stats["answers"] += len(given)
-        wrong = _run(case, given, np.random.default_rng(seed), stats)
+        with kernels_as_text(case.target.arch) if text else nullcontext():
+            wrong = _run(case, given, np.random.default_rng(seed), stats)
+    except NotImplementedError:
+        wrong = None
+        stats["with instructions that no C++ stands for"] += 1
     except Exception as error:
         wrong = f"{type(error).__name__}: {str(error)[:300]}"
     stats["cases"] += 1
@@ -383,7 +389,12 @@ def _called(
 
 
 def run(
-    cases: int, seed: int, stop: int = 12, quiet: bool = True, attention: bool = False
+    cases: int,
+    seed: int,
+    stop: int = 12,
+    quiet: bool = True,
+    attention: bool = False,
+    text: bool = False,
 ) -> tuple[Counter[str], list[str]]:
     """Counts of what ran, and the reports of cases that failed (at most `stop`)."""
     stats: Counter[str] = Counter()
@@ -391,7 +402,7 @@ def run(
     progress = Progress(cases, quiet)
     for i in range(cases):
         progress.tell(i, len(failures))
-        report = one(seed * 1_000_003 + i, stats, attention)
+        report = one(seed * 1_000_003 + i, stats, attention, text)
         if report is not None:
             failures.append(report)
             if not quiet:  # a long run may be stopped before its end
@@ -407,13 +418,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--one", type=int, help="run the case of this seed alone")
     parser.add_argument("--attention", action="store_true", help="cases of attention alone")
+    parser.add_argument("--text", action="store_true", help="run the text of kernels, as C++")
     args = parser.parse_args()
     if args.one is not None:
-        print(one(args.one, Counter(), args.attention) or "passes")
+        print(one(args.one, Counter(), args.attention, args.text) or "passes")
         return 0
     seed = random.SystemRandom().randrange(10**6) if args.seed is None else args.seed
     start = time.perf_counter()
-    stats, failures = run(args.cases, seed, quiet=False, attention=args.attention)
+    how = {"attention": args.attention, "text": args.text}
+    stats, failures = run(args.cases, seed, quiet=False, **how)
     counts = ", ".join(f"{n} {name}" for name, n in sorted(stats.items()))
     print(f"seed {seed}: {counts}; {len(failures)} failures, {time.perf_counter() - start:.0f} s")
     return bool(failures)
