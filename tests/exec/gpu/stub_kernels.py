@@ -8,6 +8,7 @@ from typing import Any
 import tilewright as tw
 from tests.exec.gpu.kit import bind_flat
 from tests.narrow import as_a, some
+from tests.stub_cuda import images
 from tilewright import te
 from tilewright.rt.device_module import DeviceFunction, KernelCode
 from tilewright.rt.drivers.base import DeviceCode
@@ -15,9 +16,16 @@ from tilewright.rt.drivers.base import DeviceCode
 N = 1024
 
 
-@cache
 def kernels() -> dict[str, tuple[Any, str, DeviceCode]]:
-    """Functions of the scenario: their signatures, host code and kernels."""
+    """Functions of the scenario: their signatures, host code and kernels, which the stub that is
+    installed knows."""
+    for _, _, code in _built().values():
+        images.remember(**code.__dict__)
+    return _built()
+
+
+@cache
+def _built() -> dict[str, tuple[Any, str, DeviceCode]]:
     a = te.placeholder((N,), "float32", "A")
     n = te.var("n")
     b = te.compute((N,), lambda i: a[i] * 2.0 + n.astype("float32"), name="B")

@@ -168,7 +168,7 @@ def lay_along(
         copy = side.tensor if keep else machine.ahead(packed_rows(side, rows, steps, length))
         laid.append((copy, not keep))
     element = product_of(op, laid, length)
-    restated(s, product, compute([extent_of(a) for a in op.axis], element, op.name))
+    restated(s, product, compute([domain(a).extent for a in op.axis], element, op.name))
     for side, (tensor, is_copy) in zip(sides, laid):
         if is_copy and isinstance(tensor.op, ComputeOp):
             arrange_packed(s[tensor], side.along, machine)
