@@ -59,5 +59,6 @@ def same_expr(a: Any, b: Any, known: Mapping[int, tuple[Any, Any]] | None = None
         x, y = CHILDREN[t](a), CHILDREN[t](b)
         if len(x) != len(y) or t.__name__ == "Reduce":
             return False
-        stack.extend(zip(x, y))
+        # the first is looked at first: a condition is short where what it chooses from is long
+        stack.extend(zip(reversed(x), reversed(y)))
     return True

@@ -28,7 +28,7 @@ from ..auto_scheduler.together import (
     TaskOutcome,
     tune_tasks,
 )
-from ..auto_scheduler.workload import make_workload_key, register_workload
+from ..auto_scheduler.workload import WORKLOAD_FUNC_REGISTRY, register_workload
 from ..base.config import MAX_THREADS
 from ..base.errors import TilewrightError, UsageError
 from ..measure.places import shown
@@ -185,9 +185,8 @@ def _operator(
         raise UsageError("--shape and --dtype are for networks; an operator's function has numbers")
     function = load_function(Path(file), name, options.args)
     values = [_number(text, n) for n, text in enumerate(options.args)]
-    try:
-        make_workload_key(function, [])
-    except TilewrightError:
+    # by itself: another file's function may have the name
+    if all(known is not function for known in WORKLOAD_FUNC_REGISTRY.values()):
         register_workload(name, function, override=True)
     with _mistakes_of(Path(file)), redirect_stdout(sys.stderr):
         task = SearchTask(func=function, args=values, target=target, desc=options.what)

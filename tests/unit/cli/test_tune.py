@@ -380,6 +380,16 @@ def test_a_killed_search_goes_on(operator: Path, tmp_path: Path) -> None:
     assert len(rows) == before + 2 == len(set(rows))
 
 
+def test_functions_of_one_name_in_two_files_are_two(operator: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other" / "op.py"
+    other.parent.mkdir()
+    other.write_text(PRINTS.replace("twice", "product"))
+    for file, args in ((other, (8,)), (operator, (4, 4, 4)), (other, (16,))):
+        records = tmp_path / f"{len(args)}-{args[0]}.db"
+        result = call(f"{file}:product", *args, "--trials", 1, "--records", records)
+        assert result.exit_code == 0, result.output
+
+
 def test_a_stopped_search_says_how_to_go_on(
     operator: Path, monkeypatch: Any, tmp_path: Path
 ) -> None:
