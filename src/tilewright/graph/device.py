@@ -164,9 +164,8 @@ class DeviceExecutable(Shown):
                     None if dims is None else tuple(dim_value(d, sizes) for d in dims)
                     for dims in (want.shape, want.strides)
                 )
-                if (given.shape, given.dtype, place.offset, strides) != (
-                    shape, want.dtype, 0, None,
-                ):  # fmt: skip
+                asked = (shape, want.dtype, 0, None)
+                if (given.shape, given.dtype, place.offset, strides) != asked:
                     given = given.part(place.offset, shape or (), want.dtype, strides)
             args.append(given)
         assert isinstance(function, DeviceFunction)

@@ -21,13 +21,12 @@ from ..loopir.effects import CallEffectKind, side_effect
 from ..loopir.expr import const, const_int
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import walk
+from ..target.capability import OWN_BYTES
 from .options import LowerOptions
 from .store_runs import RunsOfStores
 
 LEAST = 4
 """Lanes: of fewer, the loads of single elements are as many as the shuffles."""
-OWN_BYTES = 16
-"""Parts of registers within which processors interleave in one step, however wide the whole is."""
 
 
 def turn_loads(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:

@@ -151,6 +151,8 @@ def load_rates(cpu: str, vector_bytes: int) -> tuple[int, int]:
 
 PAGE = 4096
 WAYS = 4
+OWN_BYTES = 16
+"""Parts of registers within which processors interleave in one step, however wide the whole is."""
 
 
 def way_of(triple: str, l1_bytes: int) -> int:

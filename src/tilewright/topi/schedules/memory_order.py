@@ -25,12 +25,10 @@ from ...loopir.visit import CHILDREN, free_vars, walk
 from ...schedule.api import Stage
 from ...schedule.auto_inline import is_injective
 from ...schedule.state import INLINE
+from ...target.capability import OWN_BYTES
 from ...tensor.op import domain
 from ...tensor.tensor import Tensor
 from .machine import LINE, PIECES, Machine, extent_of
-
-OWN_BYTES = 16
-"""Parts of registers within which processors interleave in one step (lowering/turn_loads.py)."""
 
 
 @dataclass
