@@ -140,12 +140,13 @@ def _static(program: Program, arch: str) -> list[Static]:
 def test_code_is_that_of_known_rows(
     dtype: str, columns: int, steps: int, turned: bool, batch: Sequence[int], arch: str
 ) -> None:
-    """The same loop, the same accesses of 128 bits; eight registers of addresses more, or less, are
-    a block of a multiprocessor."""
+    """The same loop, the same accesses of 128 bits; eight registers of addresses more are a block of
+    a multiprocessor. (Fewer are none of this test's: of one program releases of ptxas differ by two
+    blocks.)"""
     (opened,), (known,) = (
         _static(product(dtype, rows, columns, steps, turned, *batch), arch) for rows in (N, 512)
     )
-    assert opened.spills == opened.stack == 0 and abs(opened.blocks - known.blocks) <= 1
+    assert opened.spills == opened.stack == 0 and opened.blocks >= known.blocks - 1
     assert tensor_instructions(opened) == tensor_instructions(known)
     assert opened.count("FFMA", loop=True) == known.count("FFMA", loop=True)
     assert opened.loop.total() <= 1.05 * known.loop.total()
