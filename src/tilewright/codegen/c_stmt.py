@@ -22,8 +22,8 @@ _SPENT = """
     warp_execution realize_scope compute_scope extern_scope target device_id device_type
     storage_scope fragment_shape fragment_layout async_scope async_commit_queue_scope
     async_wait_queue_scope async_wait_inflight_count pragma_import_llvm thread_warp_size
-    pragma_launch_bounds_min_blocks warp_specialized pragma_parallel_there_and_back
-    pragma_parallel_rows
+    pragma_launch_bounds_min_blocks pragma_cluster_dims warp_specialized
+    pragma_parallel_there_and_back pragma_parallel_rows
 """
 SPENT = frozenset(_SPENT.split())
 

@@ -19,6 +19,7 @@ from ..loopir import expr as E
 from ..loopir.buffer import Buffer
 from ..loopir.effects import is_pure
 from ..loopir.expr import const_int, is_const
+from ..loopir.hopper_calls import CLUSTER
 from ..loopir.stmt import AttrStmt, IfThenElse
 from ..loopir.visit import nodes
 from ..target.target import Target
@@ -34,7 +35,7 @@ from .cuda_hopper import HOPPER_CALLS
 from .cuda_mma import MMA_CALLS, branch
 from .cuda_preamble import CALLED, preamble, type_parts
 from .cuda_shared import PART_BYTES, alignment, dynamic_shared
-from .cuda_types import is_builtin, memory_name, type_name
+from .cuda_types import is_builtin, memory_name, require_arch, type_name
 from .cuda_wmma import WMMA_CALLS, declare, find_fragments
 
 _AXES = frozenset(f"{a}.{d}" for a in ("blockIdx", "threadIdx") for d in "xyz")
@@ -65,11 +66,10 @@ def _if_then_else(p: CudaPrinter, e: E.Call) -> str:
     return if_then_else(p, e)
 
 
-def least_blocks(s: Any) -> int:
-    """Blocks that a multiprocessor has to hold at once, where a pragma says it."""
-    if type(s) is not AttrStmt or s.attr_key != "pragma_launch_bounds_min_blocks":
-        return 0
-    return const_int(s.value) or 0
+def said(body: Any, key: str) -> int:
+    """The largest number that attributes of a name say in a kernel; 0 where none does."""
+    found = (s.value for s in nodes(body) if type(s) is AttrStmt and s.attr_key == key)
+    return max((const_int(value) or 0 for value in found), default=0)
 
 
 class CudaPrinter(CLanguage):
@@ -390,9 +390,13 @@ class CudaPrinter(CLanguage):
         self.constant = frozenset(constant)
         self.stmt(self.func.body)
         bounds = math.prod(self.extents.values())
-        least = max((least_blocks(s) for s in nodes(self.func.body)), default=0)
+        least = said(self.func.body, "pragma_launch_bounds_min_blocks")
         limits = f"{bounds}, {least}" if least else f"{bounds}"
         launch = f" __launch_bounds__({limits})" if self.extents else ""
+        cluster = said(self.func.body, CLUSTER)
+        if cluster > 1:
+            require_arch(self, 90, "clusters of blocks")
+            launch = f" __cluster_dims__({cluster}, 1, 1){launch}"
         head = "".join(f"  {line}\n" for line in self.head)
         body = "\n".join(self.fixed.placed(self.lines, bare))
         signature = f"{self.func.name}({', '.join(texts)})"

@@ -40,6 +40,19 @@ _PLACE = "(unsigned int)__cvta_generic_to_shared"
 _BARRIER = f'"r"({_PLACE}(barrier))'
 _WGMMA_ARCH = "defined(__CUDA_ARCH_FEAT_SM90_ALL)"
 
+
+def _wait_text(order: str) -> str:
+    """Ask until a phase of the parity has ended."""
+    return (
+        "  unsigned int done;\n  do {\n"
+        '    asm volatile("{\\n.reg .pred p;\\n"\n'
+        f'                 "mbarrier.try_wait.parity{order}.shared::cta.b64 p, [%1], %2;\\n"\n'
+        '                 "selp.u32 %0, 1, 0, p;\\n}"\n'
+        f'                 : "=r"(done) : {_BARRIER}, "r"(parity) : "memory");\n'
+        "  } while (!done);\n"
+    )
+
+
 BARRIER_PARTS = "\n".join(
     (
         _function(
@@ -59,12 +72,7 @@ BARRIER_PARTS = "\n".join(
         ),
         _function(
             "tw_barrier_wait(unsigned long long* barrier, int parity)",
-            "  unsigned int done;\n  do {\n"
-            '    asm volatile("{\\n.reg .pred p;\\n"\n'
-            '                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\\n"\n'
-            '                 "selp.u32 %0, 1, 0, p;\\n}"\n'
-            f'                 : "=r"(done) : {_BARRIER}, "r"(parity) : "memory");\n'
-            "  } while (!done);\n",
+            _wait_text(""),
         ),
         _function(
             "tw_barrier_arrive_after_copies(unsigned long long* barrier)",
@@ -78,6 +86,32 @@ BARRIER_PARTS = "\n".join(
         _function(
             "tw_fence_proxy_async()",
             '  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");\n',
+        ),
+    )
+)
+CLUSTER_PARTS = "\n".join(
+    (
+        f"{DEVICE} int tw_cluster_rank() {{\n  int rank = 0;\n"
+        + _guarded(
+            "__CUDA_ARCH__ >= 900",
+            '  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));\n',
+        )
+        + "  return rank;\n}\n",
+        _function(
+            "tw_cluster_sync()",
+            '  asm volatile("barrier.cluster.arrive.release;\\n"\n'
+            '               "barrier.cluster.wait.acquire;" ::: "memory");\n',
+        ),
+        _function(
+            "tw_barrier_arrive_at(unsigned long long* barrier, int block)",
+            '  asm volatile("{\\n.reg .b32 there;\\n"\n'
+            '               "mapa.shared::cluster.u32 there, %0, %1;\\n"\n'
+            '               "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\\n}"\n'
+            f'               :: {_BARRIER}, "r"(block) : "memory");\n',
+        ),
+        _function(
+            "tw_barrier_wait_cluster(unsigned long long* barrier, int parity)",
+            _wait_text(".acquire.cluster"),
         ),
     )
 )
@@ -108,21 +142,28 @@ HOPPER_PARTS = {
     "bulk copy": BULK,
     "tensor map": MAP,
     "barriers": BARRIER_PARTS,
+    "cluster": CLUSTER_PARTS,
     "wgmma": WGMMA_PARTS,
 }
 HOPPER_NEEDS = {"tw_tma ": "tensor map"}
 
 
 def tma_part(key: str) -> str:
-    """The copy of a box of so many dimensions."""
-    rank = int(key.split(" ")[1])
-    places = ", ".join(f"int c{i}" for i in range(rank))
-    given = ", ".join(f'"r"(c{i})' for i in range(rank))
+    """The copy of a box of so many dimensions, to several blocks or one."""
+    rank, *several = key.split(" ")[1:]
+    count = int(rank.removesuffix("d"))
+    places = ", ".join(f"int c{i}" for i in range(count))
+    given = ", ".join(f'"r"(c{i})' for i in range(count))
+    to, mask = ("", "")
+    if several:
+        to, mask = (".multicast::cluster", f", %{3 + count}")
+        places, given = f"{places}, int blocks", f'{given}, "h"((unsigned short)blocks)'
     return _function(
-        f"tw_tma_{rank}d(void* to, const tw_tensor_map* map, unsigned long long* barrier, "
+        f"{part_name(key)}(void* to, const tw_tensor_map* map, unsigned long long* barrier, "
         f"{places})",
-        f'  asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global"\n'
-        f'               ".mbarrier::complete_tx::bytes [%0], [%1, {numbers(3, rank)}], [%2];"\n'
+        f'  asm volatile("cp.async.bulk.tensor.{rank}.shared::cluster.global"\n'
+        f'               ".mbarrier::complete_tx::bytes{to} "\n'
+        f'               "[%0], [%1, {numbers(3, count)}], [%2]{mask};"\n'
         f'               :: "r"({_PLACE}(to)), "l"(map), {_BARRIER}, {given} : "memory");\n',
     )
 
@@ -185,11 +226,24 @@ def _create(p: Any, e: E.Call) -> str:
 def _on_barrier(function: str) -> ExprRule:
     def write(p: Any, e: E.Call) -> str:
         rest = [bare(p.expr(a)) for a in e.args[1:]]
-        if function == "tw_barrier_wait" and not rest:
-            rest = ["0"]
         return f"{function}({', '.join([_barrier(p, e.args[0]), *rest])})"
 
     return write
+
+
+def _arrive_at(p: Any, e: E.Call) -> str:
+    """(barrier, block)"""
+    p.need("cluster")
+    return f"tw_barrier_arrive_at({_barrier(p, e.args[0])}, {bare(p.expr(e.args[1]))})"
+
+
+def _wait_at(p: Any, e: E.Call) -> str:
+    """(barrier [, parity [, whether threads of a cluster arrive]])"""
+    far = len(e.args) > 2 and const_int(e.args[2]) != 0
+    if far:
+        p.need("cluster")
+    parity = bare(p.expr(e.args[1])) if len(e.args) > 1 else "0"
+    return f"tw_barrier_wait{'_cluster' * far}({_barrier(p, e.args[0])}, {parity})"
 
 
 def _alone(part: str, function: str) -> ExprRule:
@@ -201,17 +255,21 @@ def _alone(part: str, function: str) -> ExprRule:
 
 
 def _copy(p: Any, e: E.Call) -> str:
-    """(shared memory, tensor map, barrier, coordinates, innermost first)"""
+    """(shared memory, tensor map, barrier [, blocks], coordinates, innermost first)"""
     to, source, barrier, *places = e.args
+    several = e.op.name.endswith("_multicast")
+    if several:
+        blocks, *places = places
+        places.append(blocks)
     if not isinstance(source, E.Var):
         raise CompileError(
             f"kernel {p.func.name}: the tensor map of a copy is a parameter of the kernel, which "
             f"the host makes; got {source}"
         )
-    name = p.need(f"tw_tma {len(places)}")
+    name = p.need(f"tw_tma {len(places) - several}d{' cluster' * several}")
     at = ", ".join(bare(p.expr(c)) for c in places)
     where = _barrier(p, barrier)
-    return f"{part_name(name)}d({bare(p.expr(to))}, {p.expr(source)}, {where}, {at})"
+    return f"{part_name(name)}({bare(p.expr(to))}, {p.expr(source)}, {where}, {at})"
 
 
 def _bulk(p: Any, e: E.Call) -> str:
@@ -303,10 +361,14 @@ HOPPER_CALLS: dict[str, ExprRule] = {
     "tir.ptx_arrive_barrier": _on_barrier("tw_barrier_arrive"),
     "tir.ptx_cp_async_barrier": _on_barrier("tw_barrier_arrive_after_copies"),
     "tir.ptx_arrive_barrier_expect_tx": _on_barrier("tw_barrier_expect"),
-    "tir.ptx_wait_barrier": _on_barrier("tw_barrier_wait"),
+    "tir.ptx_arrive_barrier_cluster": _arrive_at,
+    "tir.ptx_wait_barrier": _wait_at,
+    "tir.ptx_cluster_rank": _alone("cluster", "tw_cluster_rank"),
+    "tir.ptx_cluster_sync": _alone("cluster", "tw_cluster_sync"),
     "tir.ptx_fence_barrier_init": _alone("barriers", "tw_fence_barrier_init"),
     "tir.ptx_fence_proxy_async": _alone("barriers", "tw_fence_proxy_async"),
     "tir.ptx_cp_async_bulk_tensor": _copy,
+    "tir.ptx_cp_async_bulk_tensor_multicast": _copy,
     "tir.ptx_cp_async_bulk": _bulk,
     "tir.ptx_wgmma_descriptor": _descriptor,
     "tir.ptx_wgmma_fence": _alone("wgmma", "tw_wgmma_fence"),

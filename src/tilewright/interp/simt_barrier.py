@@ -27,10 +27,10 @@ _NEVER = -1
 class Barriers:
     """The barriers of all blocks that run together, (blocks, barriers) each.
 
-    `passed` says for each lane the end of how many phases of each barrier it knows of, and
-    `State.known` for each warp up to which time it knows what each warp of its block has done;
-    `told` and `times` are what those who arrived at a barrier knew of both. `version` counts what
-    may let a wait end."""
+    `passed` says for each lane the end of how many phases of each barrier of its cluster it knows
+    of, and `State.known` for each warp up to which time it knows what each warp of its cluster has
+    done; `told` and `times` are what those who arrived at a barrier knew of both. `version` counts
+    what may let a wait end."""
 
     def __init__(self, st: State, count: int) -> None:
         shape = (st.blocks, count)
@@ -41,15 +41,21 @@ class Barriers:
         self.phase = np.zeros(shape, np.int64)
         self.made = np.full(shape, _NEVER, np.int64)  # the access that made it
         self.fenced = np.zeros(shape, np.bool_)
-        self.passed = np.zeros((st.lanes, count), np.int64)
-        self.told = np.zeros((*shape, count), np.int64)
-        self.times = np.zeros((*shape, st.geometry.warps), np.int64)
+        self.cluster = st.geometry.cluster
+        warps = self.cluster * st.geometry.warps
+        self.passed = np.zeros((st.lanes, self.cluster * count), np.int64)
+        self.told = np.zeros((*shape, self.cluster * count), np.int64)
+        self.times = np.zeros((*shape, warps), np.int64)
         self.version = 0
-        st.known = np.zeros((st.blocks * st.geometry.warps, st.geometry.warps), np.int64)
+        st.known = np.zeros((st.blocks * st.geometry.warps, warps), np.int64)
         # of copies: barrier and phase in each block, by their numbers
         self.flights = 0
         self.flight_barrier = np.zeros(64, np.int64)
         self.flight_phase = np.zeros((64, st.blocks), np.int64)
+
+    def own(self, block: Array, number: Array) -> Array:
+        """Which barriers of their clusters those of blocks are."""
+        return np.asarray(block % self.cluster * self.count + number)
 
     def settle(self) -> None:
         """End the phases that nothing is missing of."""
@@ -59,12 +65,16 @@ class Barriers:
         self.version += 1
 
     def tell(self, st: State, lanes: Array, block: Array, number: Array) -> None:
-        """Let a barrier know what lanes know that arrive at it."""
+        """Let barriers of blocks know what lanes know that arrive at them."""
         now = st.tick()
-        warp = st.warp[lanes]
-        since = np.broadcast_to(np.asarray(st.sync_block), (st.lanes,))[lanes]
-        times = np.maximum(st.known[warp], since[:, None])
-        times[np.arange(len(lanes)), warp % st.geometry.warps] = now
+        warp, warps = st.warp[lanes], st.geometry.warps
+        since = np.broadcast_to(np.asarray(st.sync_block), (st.lanes,))[lanes][:, None]
+        if self.cluster > 1:
+            far = np.broadcast_to(np.asarray(st.sync_cluster), (st.lanes,))[lanes][:, None]
+            of = np.arange(self.times.shape[2])[None, :] // warps
+            since = np.where(of == (st.block_in[lanes] % self.cluster)[:, None], since, far)
+        times = np.maximum(st.known[warp], since)
+        times[np.arange(len(lanes)), warp % (self.cluster * warps)] = now
         np.maximum.at(self.times, (block, number), times)
         np.maximum.at(self.told, (block, number), self.passed[lanes])
 
@@ -72,15 +82,16 @@ class Barriers:
         """Let lanes that have waited know what a barrier does."""
         np.maximum.at(st.known, st.warp[lanes], self.times[block, number])
         self.passed[lanes] = np.maximum(self.passed[lanes], self.told[block, number])
-        self.passed[lanes, number] = self.phase[block, number]
+        self.passed[lanes, self.own(block, number)] = self.phase[block, number]
 
-    def share(self, st: State, mask: Array | None) -> None:
-        """Threads that meet know what one of them knows."""
-        each = self.passed.reshape(st.blocks, -1, self.count)
+    def share(self, st: State, mask: Array | None, blocks: int = 1) -> None:
+        """Threads of so many blocks that meet know what one of them knows."""
         here = np.ones(st.lanes, np.bool_) if mask is None else mask
-        there = here.reshape(st.blocks, -1, 1)
-        most = np.where(there, each, 0).max(axis=1, keepdims=True)
-        np.copyto(each, np.maximum(each, most), where=there)
+        _share(self.passed, here, st.blocks // blocks)
+        if self.cluster > 1:
+            warps = np.zeros(len(st.known), np.bool_)
+            warps[st.warp[here]] = True
+            _share(st.known, warps, st.blocks // blocks)
 
     def fly(self, barrier: int) -> int:
         """The number of a copy whose bytes count at a barrier's present phase."""
@@ -93,10 +104,18 @@ class Barriers:
         self.flights += 1
         return n
 
-    def landed(self, st: State, flights: Array, lanes: Array) -> Array:
-        """Whether lanes know that copies of these numbers are over."""
-        phase = self.flight_phase[flights, st.block_in[lanes]]
-        return np.asarray(self.passed[lanes, self.flight_barrier[flights]] > phase)
+    def landed(self, flights: Array, lanes: Array, block: Array) -> Array:
+        """Whether lanes know that copies of these numbers to blocks are over."""
+        passed = self.passed[lanes, self.own(block, self.flight_barrier[flights])]
+        return np.asarray(passed > self.flight_phase[flights, block])
+
+
+def _share(table: Array, here: Array, groups: int) -> None:
+    """Let the rows of a group that are here have what is the most in one of them."""
+    each = table.reshape(groups, -1, table.shape[1])
+    there = here.reshape(groups, -1, 1)
+    most = np.where(there, each, 0).max(axis=1, keepdims=True)
+    np.copyto(each, np.maximum(each, most), where=there)
 
 
 def barriers(st: State) -> Barriers:
@@ -131,12 +150,13 @@ def places(st: State, given: Any, needs_made: bool = True) -> tuple[Array, Array
         lanes, number = lanes[~wrong], number[~wrong]
     block = st.block_in[lanes]
     if needs_made and lanes.size:
-        _require_made(st, b, lanes, block, number)
+        require_made(st, lanes, block, number)
     return lanes, block, number
 
 
-def _require_made(st: State, b: Barriers, lanes: Array, block: Array, number: Array) -> None:
-    made = b.made[block, number]
+def require_made(st: State, lanes: Array, block: Array, number: Array) -> None:
+    """Report lanes that use barriers of blocks of their cluster which nobody has made for sure."""
+    made = barriers(st).made[block, number]
     if (made == _NEVER).any():
         n = int(np.flatnonzero(made == _NEVER)[0])
         text = f"uses barrier {int(number[n])}, which nobody has initialised"
@@ -147,7 +167,7 @@ def _require_made(st: State, b: Barriers, lanes: Array, block: Array, number: Ar
         n = int(np.flatnonzero(early)[0])
         text = (
             f"uses barrier {int(number[n])}, which another thread initialised; there is no barrier "
-            "of the block between the two"
+            f"of the {'block' if block[n] == st.block_in[lanes[n]] else 'cluster'} between the two"
         )
         tell(st, RACE, int(lanes[n]), text, int(early.sum()))
 
@@ -217,19 +237,24 @@ def _arrive(code: Any, e: E.Call) -> Fn:
 
     def run(st: State) -> Any:
         lanes, block, number = places(st, barrier(st))
-        b = barriers(st)
         more = np.broadcast_to(np.asarray(count(st), np.int64), (st.lanes,))[lanes]
-        b.tell(st, lanes, block, number)
-        np.add.at(b.bytes, (block, number), more)
-        np.subtract.at(b.pending, (block, number), 1)
-        b.settle()
+        arrive(st, lanes, block, number, more)
         return np.int32(0)
 
     return run
 
 
+def arrive(st: State, lanes: Array, block: Array, number: Array, nbytes: Any = 0) -> None:
+    """Let lanes arrive at barriers of blocks, whose phases do not end before so many bytes more."""
+    b = barriers(st)
+    b.tell(st, lanes, block, number)
+    np.add.at(b.bytes, (block, number), nbytes)
+    np.subtract.at(b.pending, (block, number), 1)
+    b.settle()
+
+
 def _wait(code: Any, e: E.Call) -> Fn:
-    """(barrier [, parity])"""
+    """(barrier [, parity [, whether threads of the cluster arrive there]])"""
     barrier = code.value(e.args[0])
     parity = code.value(e.args[1]) if len(e.args) > 1 else lambda st: 0
 

@@ -7,10 +7,13 @@ from typing import Any
 from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir import stmt as S
+from ..loopir.expr import const_int
+from ..loopir.hopper_calls import CLUSTER
 from ..loopir.iter import IterVar
 from ..loopir.visit import nodes
 from . import simt_async as simt_async
 from . import simt_atomic as simt_atomic
+from . import simt_cluster as simt_cluster
 from . import simt_mma as simt_mma
 from . import simt_ptx as simt_ptx
 from . import simt_sides as simt_sides
@@ -37,6 +40,7 @@ class Kernel:
         self.extents: dict[str, Any] = {}
         self.allocated: list[S.Allocate] = []
         self.whole_grid = False
+        self.cluster = 1  # blocks
         self._look(func.body)
         scopes = {s.buffer.data: s.buffer.scope_name for s in self.allocated}
         self.code = KernelCode(self.units, scopes, {tag: n for n, tag in enumerate(TAGS)})
@@ -70,6 +74,8 @@ class Kernel:
                     tag = x.node.thread_tag or x.node.var.name
                     if tag in TAGS:
                         self.extents.setdefault(tag, x.value)
+            elif kind is S.AttrStmt and x.attr_key == CLUSTER:
+                self.cluster = max(self.cluster, const_int(x.value) or 1)
             elif kind is S.For and x.thread_binding is not None:
                 if x.thread_binding.thread_tag in TAGS:
                     self.extents.setdefault(x.thread_binding.thread_tag, x.extent)

@@ -11,6 +11,7 @@ import numpy as np
 from ..base.dtype import parse
 from ..base.errors import ArgumentError
 from ..loopir import expr as E
+from .simt_cluster import require_met
 from .simt_kernel import TAGS, Kernel
 from .simt_memory import Memory, global_memory, is_shared
 from .simt_report import SimtReport
@@ -122,7 +123,12 @@ class Launch:
             raise ArgumentError(f"{self.kernel.name}: extents of the grid are {sizes}")
         x, y, z = [sizes[t] for t in TAGS[:3]]
         a, b, c = [sizes[t] for t in TAGS[3:]]
-        return Geometry((x, y, z), (a, b, c), warp_size)
+        if x % self.kernel.cluster:
+            raise ArgumentError(
+                f"{self.kernel.name} has clusters of {self.kernel.cluster} blocks along "
+                f"blockIdx.x, which do not divide {x}"
+            )
+        return Geometry((x, y, z), (a, b, c), warp_size, self.kernel.cluster)
 
     def _shadow(self, p: E.Var, value: Any) -> None:
         """Shadow memory where threads can clash, or where elements may be unwritten."""
@@ -142,7 +148,8 @@ class Launch:
         are like those of others, its results mean nothing."""
         g, samples = self.geometry, Samples()
         if g.blocks and g.threads:
-            self._batch(g.blocks // 2, 1, 1, samples, _STEPS)
+            middle = g.blocks // 2
+            self._batch(middle - middle % g.cluster, g.cluster, 1, samples, _STEPS)
         self._count(samples)
 
     def run(self) -> None:
@@ -175,7 +182,8 @@ class Launch:
             for d in s.buffer.shape:
                 count *= d.value if isinstance(d, E.IntImm) else 64
             block_bytes += count * 8 if is_shared(s.buffer.scope_name) else count * 2 * g.threads
-        return max(1, min(lanes, _BYTES // block_bytes, g.blocks))
+        most = min(lanes, _BYTES // block_bytes, g.blocks)
+        return max(g.cluster, most - most % g.cluster)
 
     def _batch(
         self, first: int, count: int, clock: int, samples: Samples, most_steps: int = sys.maxsize
@@ -195,6 +203,7 @@ class Launch:
             for axis, v in enumerate((number % x, number // x % y, number // (x * y))):
                 st.env[kind + axis] = v.astype(np.int32)
         self.kernel.run(st)
+        require_met(st)
         for m in self.memory.values():
             if m.taint is not None:  # was read, but is unwritten still
                 m.shadow.writes[m.taint != 0] = 0

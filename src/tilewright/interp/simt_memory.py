@@ -101,6 +101,8 @@ class Memory:
             return unit // self.interleaved
         if self.instance is None:
             return unit
+        if self.scope == "shared":  # maybe another block's of the cluster
+            return unit % (self.step // self.unit)
         return unit - int(self.instance[lane]) * (self.step // self.unit)
 
     def units(self, at: Array, lanes: Array, item: int) -> tuple[Array, Array]:

@@ -88,8 +88,8 @@ class RaceShadow:
     """For memory that threads share. `grid`: by those of several blocks.
 
     `writes`: 0 is never written, a negative number an async copy on its way. Of copies that end
-    with a phase of a barrier, `flights` has their numbers, and `landed(state, places, lanes)` says
-    which of them lanes know to be over. `busy` counts the products of warp groups that are to read
+    with a phase of a barrier, `flights` has their numbers, and `landed(places, lanes)` says which
+    of them lanes know to be over. `busy` counts the products of warp groups that are to read
     a unit yet.
     """
 
@@ -110,7 +110,7 @@ class RaceShadow:
 
     def forget(self, st: State) -> None:
         """The memory is given out anew: unwritten, but who used it since a barrier still counts."""
-        self.writes[(self.writes > 0) & (self.writes < st.floor)] = 0
+        self.writes[(self.writes > 0) & (self.writes < st.near_floor)] = 0
 
     def set_written(self, at: Array) -> None:
         self.writes[at] = WRITTEN
@@ -131,7 +131,7 @@ class RaceShadow:
             if nothing.any():
                 m.unwritten(st, at, lanes, nothing)
                 self.writes[at[nothing]] = WRITTEN
-        if writes.max() >= (st.sync_grid if self.grid else st.floor):
+        if writes.max() >= (st.sync_grid if self.grid else st.near_floor):
             bad = conflicts(st, writes, lanes, self.grid)
             if bad.any():
                 _tell(st, m, at, lanes, writes, bad, "reads", "wrote")
@@ -154,7 +154,7 @@ class RaceShadow:
         lost = new != now
         if lost.any():
             self.others[at[lost]] = now[lost]
-        floor = st.sync_grid if self.grid else st.floor
+        floor = st.sync_grid if self.grid else st.near_floor
         if old.max() >= floor:
             moved = ((old ^ new) & THREAD_MASK != 0) & (old >= floor)
             self.others[at[moved]] = old[moved]
@@ -170,7 +170,7 @@ class RaceShadow:
     def write(self, st: State, m: Any, at: Array, lanes: Array, atomic: bool, same: Same) -> None:
         """Before the memory changes."""
         writes = self.writes[at]
-        floor = st.sync_grid if self.grid else st.floor
+        floor = st.sync_grid if self.grid else st.near_floor
         if writes.min() < 0:
             self._pending(st, m, at, lanes, writes)
         if self.busy is not None and self.busy[at].any():
@@ -222,7 +222,7 @@ class RaceShadow:
         if self.landed is not None:
             wait = "the phase of its barrier"
             over = np.zeros(bad.shape, np.bool_)
-            over[bad] = self.landed(st, at[bad], np.broadcast_to(lanes, at.shape)[bad])
+            over[bad] = self.landed(at[bad], np.broadcast_to(lanes, at.shape)[bad])
             bad &= ~over
             if not bad.any():
                 return
@@ -258,8 +258,15 @@ def conflicts(st: State, prior: Array, lanes: Array, grid: bool) -> Array:
             close = close[lanes]
         same_warp = (who % threads) // size == (me % threads) // size
         limit = np.where(same_warp, close, limit)
+    cluster = st.geometry.cluster
+    if cluster > 1:  # blocks that reach each other's shared memory
+        far = st.sync_cluster
+        if isinstance(far, np.ndarray):
+            far = far[lanes]
+        limit = np.where(who // threads == me // threads, limit, far)
     if st.known is not None:  # what barriers in shared memory say
-        limit = np.maximum(limit, st.known[st.warp[lanes], who % threads // size])
+        there = who // threads % cluster * st.geometry.warps + who % threads // size
+        limit = np.maximum(limit, st.known[st.warp[lanes], there])
     if grid:
         limit = np.where(who // threads == me // threads, limit, st.sync_grid)
     return np.asarray((who != me) & (prior >= limit))

@@ -35,12 +35,14 @@ Dims = tuple[int, int, int]
 
 
 class Geometry:
-    """A launch: sizes of the grid and of its blocks, x fastest."""
+    """A launch: sizes of the grid and of its blocks, x fastest, and how many blocks are a cluster,
+    which follow each other along x."""
 
-    def __init__(self, grid: Dims, block: Dims, warp_size: int) -> None:
+    def __init__(self, grid: Dims, block: Dims, warp_size: int, cluster: int = 1) -> None:
         self.grid = grid
         self.block = block
         self.warp_size = warp_size
+        self.cluster = cluster
         self.blocks = grid[0] * grid[1] * grid[2]
         self.threads = block[0] * block[1] * block[2]
         self.warps = -(-self.threads // warp_size)
@@ -114,7 +116,8 @@ class State:
     """Blocks that run together.
 
     `mask` says which lanes run now (None: all). `sync_block`, `sync_warp`, `sync_grid` are the time
-    of the last barrier of each kind as an access would carry it, one number or one for each lane.
+    of the last barrier of each kind as an access would carry it, one number or one for each lane;
+    `sync_cluster` of the last one of all blocks of a cluster.
     """
 
     def __init__(self, geometry: Geometry, first: int, count: int, slots: int, log: Log) -> None:
@@ -143,6 +146,7 @@ class State:
         self.sync_grid: int = 0
         self.sync_block: Any = 0
         self.sync_warp: Any = 0
+        self.sync_cluster: Any = 0
         self.floor = 0  # the least of sync_block
         self.warp_order = False  # warps have had barriers of their own
         self.tainted = False
@@ -158,6 +162,7 @@ class State:
         self.sides: Any = None  # of the branch whose sides run in turns
         self.known: Any = None  # see simt_barrier.Barriers
         self.proxy: Any = None  # when each lane had its last fence.proxy.async
+        self.far: Any = None  # the statement that used other blocks since the cluster last met
         self.products: list[Any] = []  # of warp groups, under way
         self.product_groups: Any = None
         self.samples: Any = None
@@ -174,6 +179,14 @@ class State:
         self.clock = clock
         self.sync_grid = launch << CLOCK_SHIFT
         self.sync_block = self.sync_warp = self.floor = clock << CLOCK_SHIFT
+        self.sync_cluster = self.floor
+
+    @property
+    def near_floor(self) -> int:
+        """Accesses before it are in order with all by threads that share shared memory."""
+        if self.geometry.cluster == 1:
+            return self.floor
+        return min(self.floor, int(np.min(self.sync_cluster)))
 
     def tick(self) -> int:
         self.clock += 1

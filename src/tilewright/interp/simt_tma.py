@@ -12,8 +12,9 @@ from ..base.errors import ArgumentError, TilewrightError
 from ..base.tensor_map import TensorMap
 from ..loopir import expr as E
 from .simt_access import load
-from .simt_barrier import barriers, places, require_fenced, running_lanes, tell
+from .simt_barrier import barriers, places, require_fenced, require_made, running_lanes, tell
 from .simt_calls import NO_LIMIT
+from .simt_cluster import blocks_of
 from .simt_expr import Code, Fn
 from .simt_memory import Memory
 from .simt_report import BOUNDS, MISALIGNED, UNWRITTEN
@@ -67,12 +68,14 @@ def swizzled(address: Array, span: int) -> Array:
 
 
 def _copy(code: Any, e: E.Call) -> Fn:
-    """(shared memory, tensor map, barrier, coordinates, innermost first)"""
+    """(shared memory, tensor map, barrier [, blocks], coordinates, innermost first)"""
     to, source = code.pointer(e.args[0]), e.args[1]
+    several = e.op.name.endswith("_multicast")
+    mask = code.value(e.args[3]) if several else None
     if not isinstance(source, E.Var):
         raise TilewrightError(f"simt: the tensor map of a copy is a kernel's parameter: {source}")
     barrier = code.value(e.args[2])
-    corner = [code.value(c) for c in e.args[3:]]
+    corner = [code.value(c) for c in e.args[3 + several :]]
 
     def run(st: State) -> Any:
         given = st.maps.get(source)
@@ -101,12 +104,34 @@ def _copy(code: Any, e: E.Call) -> Fn:
         item = values.dtype.itemsize
         start = m.address + first * item
         _aligned(st, m, given.described.swizzle, start, lanes)
-        for n in np.unique(number):
-            these = number == n
-            _write(st, m, given.described, start[these], values[these], lanes[these], int(n))
+        for there, these in _destinations(st, lanes, number, mask):
+            for n in np.unique(number[these]):
+                at = these & (number == n)
+                _write(st, m, given.described, start[at], values[at], lanes[at], int(n), there[at])
         return np.int32(0)
 
     return run
+
+
+def _destinations(st: State, lanes: Array, number: Array, mask: Fn | None) -> list[Any]:
+    """The blocks that copies go to, and which of the copies go to any: a mask names several of
+    each cluster, by their ranks."""
+    if mask is None:
+        return [(st.block_in[lanes], np.ones(len(lanes), np.bool_))]
+    bits = np.broadcast_to(np.asarray(mask(st), np.int64), (st.lanes,))[lanes]
+    if int(bits.max()) >> st.geometry.cluster:
+        raise TilewrightError(
+            f"simt: a copy goes to the blocks {int(bits.max()):#b} of a cluster of "
+            f"{st.geometry.cluster}"
+        )
+    made = []
+    for rank in range(st.geometry.cluster):
+        these = bits >> rank & 1 != 0
+        there = blocks_of(st, lanes, rank)
+        if these.any():
+            require_made(st, lanes[these], there[these], number[these])
+            made.append((there, these))
+    return made
 
 
 def _aligned(st: State, m: Memory, span: int, start: Array, lanes: Array) -> None:
@@ -122,9 +147,16 @@ def _aligned(st: State, m: Memory, span: int, start: Array, lanes: Array) -> Non
 
 
 def _write(
-    st: State, m: Memory, d: TensorMap, start: Array, values: Array, lanes: Array, barrier: int
+    st: State,
+    m: Memory,
+    d: TensorMap,
+    start: Array,
+    values: Array,
+    lanes: Array,
+    barrier: int,
+    block: Array,
 ) -> None:
-    """Write boxes by copies that end with a phase of a barrier."""
+    """Write boxes to the memory of blocks by copies that end with a phase of a barrier there."""
     shadow = m.shadow
     if not isinstance(shadow, RaceShadow) or m.scope != "shared":
         raise TilewrightError(f"simt: copies by tensor maps go to shared memory, not to {m.name}")
@@ -138,7 +170,8 @@ def _write(
         tell(st, BOUNDS, int(lanes[n]), text)
         return
     b = barriers(st)
-    instance = m.instance[lanes] if m.instance is not None else np.zeros(len(lanes), np.int64)
+    first = block * st.geometry.threads
+    instance = m.instance[first] if m.instance is not None else np.zeros(len(lanes), np.int64)
     at = place // item + instance[:, None] * (m.step // item)
     units, who = m.units(at, np.broadcast_to(lanes[:, None], at.shape), item)
     data = m.view(d.dtype)
@@ -147,10 +180,10 @@ def _write(
     data[at] = values
     if shadow.flights is None:
         shadow.flights = np.zeros(len(shadow.writes), np.int32)
-        shadow.landed = lambda now, where, of: b.landed(now, shadow.flights[where], of)
+        each = m.step // m.unit
+        shadow.landed = lambda at, who: b.landed(shadow.flights[at], who, at // each)
     shadow.flights[units] = b.fly(barrier)
     shadow.writes[units] = -st.access(who)
-    block = st.block_in[lanes]
     np.subtract.at(b.bytes, (block, np.full_like(block, barrier)), d.box_bytes)
     b.settle()
     m.traffic.stores += at.size
@@ -187,11 +220,18 @@ def _bulk(code: Any, e: E.Call) -> Fn:
         box = TensorMap(dtype, (size // item,), (), (size // item,))
         for n in np.unique(number):
             these = number == n
-            _write(st, m, box, start[these], values[these], lanes[these], int(n))
+            own = block[these]
+            _write(st, m, box, start[these], values[these], lanes[these], int(n), own)
         return np.int32(0)
 
     return run
 
 
-Code.calls.update({"tir.ptx_cp_async_bulk_tensor": _copy, "tir.ptx_cp_async_bulk": _bulk})
+Code.calls.update(
+    {
+        "tir.ptx_cp_async_bulk_tensor": _copy,
+        "tir.ptx_cp_async_bulk_tensor_multicast": _copy,
+        "tir.ptx_cp_async_bulk": _bulk,
+    }
+)
 __all__ = ["SimtMap", "running_lanes", "swizzled"]

@@ -40,7 +40,7 @@ def sync_block(st: State) -> Any:
         if st.barriers is not None:
             st.barriers.share(st, None)
         return np.int32(0)
-    _same_way(st, st.block_in, st.blocks, "block")
+    require_whole(st, st.block_in, st.blocks, "block")
     st.sync_block = np.where(st.mask, now, st.sync_block)
     st.sync_warp = np.where(st.mask, now, st.sync_warp)
     st.floor = int(st.sync_block.min())
@@ -60,7 +60,7 @@ def sync_warp(st: State) -> Any:
         st.sync_warp = now
         st.report.warp_barriers += st.blocks * st.geometry.warps
         return np.int32(0)
-    _same_way(st, st.warp, st.blocks * st.geometry.warps, "warp")
+    require_whole(st, st.warp, st.blocks * st.geometry.warps, "warp")
     st.sync_warp = np.where(st.mask, now, st.sync_warp)
     st.report.warp_barriers += len(np.unique(st.warp[st.mask]))
     return np.int32(0)
@@ -69,7 +69,7 @@ def sync_warp(st: State) -> Any:
 def sync_grid(st: State) -> Any:
     """All threads of the grid meet; `run_kernel` has all blocks run together then."""
     if st.mask is not None:
-        _same_way(st, np.zeros_like(st.lane), 1, "grid")
+        require_whole(st, np.zeros_like(st.lane), 1, "grid")
         st.mask, old = None, st.mask
         sync_block(st)
         st.mask = old
@@ -79,10 +79,11 @@ def sync_grid(st: State) -> Any:
     return np.int32(0)
 
 
-def _same_way(st: State, group: Array, count: int, what: str) -> None:
+def require_whole(st: State, group: Array, count: int, what: str) -> None:
     """Report groups of which some threads run and some do not."""
     mask = st.mask
-    assert mask is not None
+    if mask is None:
+        return
     here = np.bincount(group[mask], minlength=count)
     split = (here > 0) & (here < np.bincount(group, minlength=count))
     if not split.any():

@@ -10,6 +10,12 @@ The order that these instructions need, for each stage of shared memory:
     ptx_wgmma_wait_group(most); a barrier of the block; the next copy to the stage
 
 `sync_threads` puts no barriers for what these instructions access.
+
+Blocks that follow each other along blockIdx.x may be a cluster, which a GPU runs at once:
+AttrStmt CLUSTER has how many (on a schedule, the pragma "cluster_dims"). A copy may go to the
+shared memory of several of them, and a thread arrive at the barriers of each. All threads of a
+cluster meet (`ptx_cluster_sync`) before the first of these, when all barriers are made, and after
+the last one, before a block ends.
 """
 
 from __future__ import annotations
@@ -22,6 +28,9 @@ from ..base.tensor_map import SWIZZLES
 from .expr import Call, StringImm, const_int, convert
 
 TENSOR_MAP = "tir.tensor_map"
+CLUSTER = "pragma_cluster_dims"
+MOST_IN_CLUSTER = 8
+"""Blocks that a cluster may have on every device that has clusters."""
 MODES = {0: 0, 128: 1, 64: 2, 32: 3}
 """The swizzle mode of a matrix descriptor (bits 62 and 63) by its bytes."""
 
@@ -49,10 +58,12 @@ def ptx_fence_proxy_async() -> Call:
     return Call("handle", "tir.ptx_fence_proxy_async", ())
 
 
-def ptx_arrive_barrier(barrier_id: Any) -> Call:
-    """Arrive at a barrier. Raises OperandError where `barrier_id` is neither a number nor an
-    expression."""
-    return Call("handle", "tir.ptx_arrive_barrier", (barrier_id,))
+def ptx_arrive_barrier(barrier_id: Any, block: Any = None) -> Call:
+    """Arrive at a barrier, or at that of a `block` of the cluster, by its rank. Raises OperandError
+    where `barrier_id` or `block` is neither a number nor an expression."""
+    if block is None:
+        return Call("handle", "tir.ptx_arrive_barrier", (barrier_id,))
+    return Call("handle", "tir.ptx_arrive_barrier_cluster", (barrier_id, convert(block)))
 
 
 def ptx_arrive_barrier_expect_tx(barrier_id: Any, byte_count: Any) -> Call:
@@ -61,11 +72,23 @@ def ptx_arrive_barrier_expect_tx(barrier_id: Any, byte_count: Any) -> Call:
     return Call("handle", "tir.ptx_arrive_barrier_expect_tx", (barrier_id, byte_count))
 
 
-def ptx_wait_barrier(barrier_id: Any, parity: Any = 0) -> Call:
+def ptx_wait_barrier(barrier_id: Any, parity: Any = 0, cluster: bool = False) -> Call:
     """Wait for the end of a barrier's phase of that parity: the first one has parity 0, the next
-    one 1, and so on in turns. TVM's call waits for the first phase alone. Raises OperandError where
-    `barrier_id` or `parity` is neither a number nor an expression."""
-    return Call("handle", "tir.ptx_wait_barrier", (barrier_id, parity))
+    one 1, and so on in turns. `cluster`: threads of other blocks arrive there, too. TVM's call
+    waits for the first phase alone. Raises OperandError where `barrier_id` or `parity` is neither a
+    number nor an expression."""
+    args = (barrier_id, parity, 1) if cluster else (barrier_id, parity)
+    return Call("handle", "tir.ptx_wait_barrier", args)
+
+
+def ptx_cluster_rank() -> Call:
+    """Which block of its cluster a block is: 0, 1, ... along blockIdx.x."""
+    return Call("int32", "tir.ptx_cluster_rank", ())
+
+
+def ptx_cluster_sync() -> Call:
+    """Wait for all threads of the blocks of a cluster."""
+    return Call("handle", "tir.ptx_cluster_sync", ())
 
 
 def tensor_map(
@@ -107,13 +130,22 @@ def map_parts(call: Call) -> MapParts:
 
 
 def ptx_cp_async_bulk_tensor(
-    dtype: str, shared_ptr: Any, tensor_map: Any, coordinates: Sequence[Any], barrier_id: Any
+    dtype: str,
+    shared_ptr: Any,
+    tensor_map: Any,
+    coordinates: Sequence[Any],
+    barrier_id: Any,
+    blocks: Any = None,
 ) -> Call:
     """Start to copy the box at `coordinates` (innermost first) of a tensor map to shared memory;
-    its bytes are counted at the barrier. By one thread. Raises TilewrightError where `dtype` is no
-    type such as 'float32'."""
-    args = (shared_ptr, tensor_map, barrier_id, *coordinates)
-    return Call(dtype, "tir.ptx_cp_async_bulk_tensor", args)
+    its bytes are counted at the barrier. By one thread. `blocks`: a mask of those of the cluster
+    whose shared memory it goes to, each at the same place, where each one's barrier counts. Raises
+    TilewrightError where `dtype` is no type such as 'float32'."""
+    args = (shared_ptr, tensor_map, barrier_id)
+    if blocks is None:
+        return Call(dtype, "tir.ptx_cp_async_bulk_tensor", (*args, *coordinates))
+    given = (*args, convert(blocks), *coordinates)
+    return Call(dtype, "tir.ptx_cp_async_bulk_tensor_multicast", given)
 
 
 def ptx_cp_async_bulk(

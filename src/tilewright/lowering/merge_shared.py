@@ -15,7 +15,10 @@ from ..loopir.visit import children, nodes
 from .thread_loops import launch_thread_loops
 from .unify_threads import is_launch
 
-_ELSEWHERE = ("tir.ptx_wgmma", "tir.ptx_cp_async_bulk", "tir.ptx_cp_async_bulk_tensor")
+_ELSEWHERE = (
+    "tir.ptx_wgmma", "tir.ptx_cp_async_bulk", "tir.ptx_cp_async_bulk_tensor",
+    "tir.ptx_cp_async_bulk_tensor_multicast",
+)  # fmt: skip
 _MUCH = 16 << 10  # bytes, above which a multiprocessor has room for few such blocks
 
 

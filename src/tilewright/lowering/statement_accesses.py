@@ -23,6 +23,7 @@ _MATRIX = ("tir.tvm_load_matrix_sync", "tir.tvm_store_matrix_sync")
 _ROWS_OF_LANES, _MATRIX_ROWS, _ROW_BYTES = "tir.ptx_ldmatrix", 8, 16
 _OWN_ORDER = (
     "tir.ptx_cp_async_bulk_tensor",
+    "tir.ptx_cp_async_bulk_tensor_multicast",
     "tir.ptx_cp_async_bulk",
     "tir.ptx_wgmma_descriptor",
 )

@@ -11,6 +11,10 @@ that copies is one of a warp group of its own, which waits for the others at bar
 these never wait for each other; else it is one of those that multiply, and all meet after each
 step.
 
+Blocks of a cluster (`cluster`), which lie below or beside each other, read the same lines of one
+operand: each brings a part of them to all, so that the second-level cache is asked once. A stage is
+filled again when the warps of all have waited.
+
 Operands are read by tensor maps, which give zeros beyond the edges of the arrays: the tile may
 reach over them, and a reduction need not divide.
 
@@ -73,7 +77,9 @@ class WarpGroupTile:
     the head. `batch`: how many matrices the array of each operand has, of which one is read (its
     first dimension); none: the array is a matrix, as is that of the product. `length`: steps of the
     part of the reduction that is the tile's, where it is cut in parts; the last one reaches over
-    its end. Raises ScheduleError where a warp group has no such tile.
+    its end. `cluster`: blocks of a cluster, which follow each other along blockIdx.x, below and
+    beside each other; there are several of one kind alone. Raises ScheduleError where a warp group
+    has no such tile.
     """
 
     dtype: str
@@ -85,6 +91,7 @@ class WarpGroupTile:
     specialized: bool = True
     batch: tuple[int, int] | None = None
     length: int | None = None
+    cluster: tuple[int, int] = (1, 1)
 
     def __post_init__(self) -> None:
         wrong = self._wrong()
@@ -105,6 +112,9 @@ class WarpGroupTile:
             return "there are two stages or more"
         if self.length is not None and self.length % self.step:
             return f"a part of the reduction is a multiple of {self.step}, not {self.length}"
+        wrong = self._wrong_cluster(self.cluster)
+        if wrong:
+            return wrong
         m, n, k = self.extents
         for name, row in (("A", k if self.along[0] else m), ("B", k if self.along[1] else n)):
             if not isinstance(row, int):
@@ -112,6 +122,29 @@ class WarpGroupTile:
             if row * self.nbytes % 16:
                 return f"a row of {name} has {row * self.nbytes} bytes, no multiple of 16"
         return ""
+
+    def _wrong_cluster(self, cluster: tuple[int, int]) -> str:
+        blocks = max(cluster)
+        if cluster == (1, 1):
+            return ""
+        if min(cluster) != 1 or blocks not in (2, 4, 8):
+            return f"a cluster is of 2, 4 or 8 blocks below or beside each other, not {cluster}"
+        if not self.specialized:
+            return "blocks of a cluster have a warp group that copies (specialized)"
+        side = _common(cluster)
+        lines = (self.rows, self.columns)[side]
+        if lines % (blocks * (8 if self.along[side] else self.step)):
+            return f"{lines} lines of {'AB'[side]} are not copied in {blocks} parts"
+        return ""
+
+    def takes(self, cluster: tuple[int, int]) -> bool:
+        """Whether blocks of such a cluster may make these tiles."""
+        return not self._wrong_cluster(cluster)
+
+    @property
+    def blocks(self) -> int:
+        """Of a cluster."""
+        return max(self.cluster)
 
     @property
     def nbytes(self) -> int:
@@ -151,6 +184,12 @@ class WarpGroupTile:
     @property
     def stage_bytes(self) -> int:
         return (self.rows + self.columns) * SPAN
+
+
+def _common(cluster: tuple[int, int]) -> int:
+    """The operand of which all blocks of a cluster read the same lines: A (0) where they lie beside
+    each other, B (1) where they lie below each other."""
+    return 0 if cluster[1] > 1 else 1
 
 
 def wgmma_tile(tile: WarpGroupTile) -> Any:
@@ -225,8 +264,10 @@ def _declare(shape: tuple[int, ...], dtype: str, scope: str) -> Buffer:
 class _Operand:
     """One side: its tensor map, its stages in shared memory, its descriptors."""
 
-    def __init__(self, tile: WarpGroupTile, array: Buffer, side: int) -> None:
-        self.tile, self.along = tile, tile.along[side]
+    def __init__(self, tile: WarpGroupTile, array: Buffer, side: int, rank: Var) -> None:
+        self.tile, self.along, self.rank = tile, tile.along[side], rank
+        # lines that are copied by each block of a cluster, to all
+        self.copiers = tile.blocks if side == _common(tile.cluster) else 1
         self.lines = (tile.rows, tile.columns)[side]
         outer, inner = tile.extents[side], tile.extents[2]
         *far, row, _ = array.strides
@@ -239,7 +280,7 @@ class _Operand:
         places: tuple[Any, Any] = (FloorDiv(offset, row), FloorMod(offset, row))
         self.start, self.begin = places if self.along else reversed(places)
         dims = (inner, outer) if self.along else (outer, inner)
-        self.box = (tile.step, self.lines if self.along else tile.step)
+        self.box = (tile.step, self.lines // self.copiers if self.along else tile.step)
         whole = (const(0, tile.dtype), array.data, 0, 1, 1)
         pointer = Call("handle", "tir.tvm_access_ptr", whole)
         strides = [x * tile.nbytes for x in (row, *far)]
@@ -263,12 +304,15 @@ class _Operand:
             step_k = self.begin + step_k
         made: list[Stmt] = []
         each = self.box[0] * self.box[1]
-        for n in range(self.size // each):
-            to = self.pointer(stage * self.size + n * each, each, 2)
-            across = self.start + n * self.tile.step
-            place: Any = (step_k, self.start) if self.along else (across, step_k)
+        count = self.size // each // self.copiers
+        mask = None if self.copiers == 1 else (1 << self.copiers) - 1
+        for n in range(count):
+            part: Any = n if mask is None else self.rank * count + n
+            to = self.pointer(stage * self.size + part * each, each, 2)
+            line = self.start + part * self.box[self.along]
+            place: Any = (step_k, line) if self.along else (line, step_k)
             place = (*place, *self.matrix)
-            copy = H.ptx_cp_async_bulk_tensor(self.tile.dtype, to, self.map, place, stage)
+            copy = H.ptx_cp_async_bulk_tensor(self.tile.dtype, to, self.map, place, stage, mask)
             made.append(Evaluate(copy))
         return made
 
@@ -305,7 +349,8 @@ class _Body:
 
     def __init__(self, tile: WarpGroupTile, a: Buffer, b: Buffer, c: Buffer) -> None:
         self.tile, self.out = tile, c
-        self.sides = (_Operand(tile, a, 0), _Operand(tile, b, 1))
+        self.rank = Var("rank", "int32")
+        self.sides = (_Operand(tile, a, 0, self.rank), _Operand(tile, b, 1, self.rank))
         self.axis = thread_axis((0, tile.block_threads), "threadIdx.x")
         self.thread: Any = self.axis.var
         self.steps = -(-(tile.length or tile.extents[2]) // tile.step)
@@ -315,6 +360,9 @@ class _Body:
         body = self.side_by_side() if self.tile.specialized else self.in_step()
         for x in self.sides:
             body = Allocate(x.stages, body)
+        if self.tile.blocks > 1:
+            body = LetStmt(self.rank, H.ptx_cluster_rank(), body)
+            body = AttrStmt(const(0), H.CLUSTER, const(self.tile.blocks), body)
         return AttrStmt(self.axis, "thread_extent", const(self.tile.block_threads), body)
 
     def barriers(self, counts: list[int]) -> list[Stmt]:
@@ -323,8 +371,12 @@ class _Body:
         return [
             Evaluate(H.create_barriers(len(counts))),
             self.one_thread(seq([Evaluate(c) for c in (*made, H.ptx_fence_barrier_init())])),
-            Evaluate(storage_sync("shared")),
+            self.meet(),
         ]
+
+    def meet(self) -> Stmt:
+        """All threads that use each other's barriers."""
+        return Evaluate(H.ptx_cluster_sync() if self.tile.blocks > 1 else storage_sync("shared"))
 
     def one_thread(self, body: Stmt, condition: Any = None) -> Stmt:
         first = self.thread.equal(0)
@@ -357,26 +409,29 @@ class _Body:
 
     def side_by_side(self) -> Stmt:
         """Barriers 0, 1, ... say that a stage is full, those behind them that it is free, at which
-        each warp arrives: it knows of its own part of a product only."""
-        stages, threads = self.tile.stages, self.tile.threads
+        each warp arrives: it knows of its own part of a product only. It arrives at those of all
+        blocks of its cluster, a thread at each, since all fill its stages."""
+        stages, threads, blocks = self.tile.stages, self.tile.threads, self.tile.blocks
         again = self.steps > stages  # whether stages are filled more than once
-        one_a_warp = FloorMod(self.thread, const(32)).equal(0)
+        lane = FloorMod(self.thread, const(32))
+        arrives, there = (lane.equal(0), None) if blocks == 1 else (lane < blocks, lane)
 
         def copy(at: _Step) -> Stmt:
             load = self.load(at.k, at.stage)
-            free = Evaluate(H.ptx_wait_barrier(at.stage + stages, 1 - at.turn))
+            free = Evaluate(H.ptx_wait_barrier(at.stage + stages, 1 - at.turn, blocks > 1))
             return seq(free, load) if again else load  # the first turn is free
 
         def step(at: _Step) -> Stmt:
-            arrive = Evaluate(H.ptx_arrive_barrier(at.before(stages) + stages))
-            free = IfThenElse(And(one_a_warp, at.k > 0), arrive)
+            arrive = Evaluate(H.ptx_arrive_barrier(at.before(stages) + stages, there))
+            free = IfThenElse(And(arrives, at.k > 0), arrive)
             return seq(self.multiply(at, again), *([free] if again else []))
 
         copying = IfThenElse(self.thread.equal(threads), self.rounds("k_copied", copy))
         sides = IfThenElse(self.thread >= threads, copying, self.products("k", step))
         return seq(
-            *self.barriers([1] * stages + [threads // 32] * stages * again),
+            *self.barriers([1] * stages + [blocks * threads // 32] * stages * again),
             AttrStmt(const(0), "warp_specialized", const(1), sides),
+            *([self.meet()] if blocks > 1 else []),  # before a block ends that others reach
         )
 
     # -- steps

@@ -5,6 +5,7 @@ A multiprocessor makes its tiles one after another, each step as fast as its ten
 as its shared memory is read, and as the second-level cache, which all share, brings the operands;
 whichever takes longest. Large tiles read less, small ones leave fewer multiprocessors without any,
 and so do parts of a reduction, whose sums are written, read again and added by one more kernel.
+Blocks of a cluster read what they have in common once, and start and end together.
 
 Rates are NVIDIA's: 512 products of float16 a clock of each of a multiprocessor's four tensor cores
 (H100 architecture, dense), 128 bytes a clock of shared memory, and the caches' of `machine`.
@@ -12,6 +13,7 @@ Rates are NVIDIA's: 512 products of float16 a clock of each of a multiprocessor'
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from math import inf
@@ -28,17 +30,25 @@ _FAR = 700  # clocks from the device's memory
 _BESIDE = 40  # registers of a thread beside its sums
 _SUM = 4  # bytes
 _LEAST = 4  # steps of a part: fewer are not as many as are under way
+# of the same clocks the first; those of four are for measurements to choose: a GPC has pairs of
+# multiprocessors, some of which they leave idle
+_CLUSTERS, _MORE = ((1, 1), (2, 1), (1, 2)), ((4, 1), (1, 4))
+_MEETING = 600  # clocks: a cluster's blocks start at once, and meet twice
+
+
+Cluster = tuple[int, int]  # blocks below and beside each other
 
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """Rows and columns of a block's tile, and into how many `parts` the reduction is cut; `clocks`
-    that the model counts."""
+    """Rows and columns of a block's tile, into how many `parts` the reduction is cut, and blocks of
+    a cluster below and beside each other; `clocks` that the model counts."""
 
     rows: int
     columns: int
     parts: int
     clocks: float
+    cluster: Cluster = (1, 1)
 
 
 @dataclass(frozen=True)
@@ -60,16 +70,27 @@ class Work:
         most = max(1, self.steps // _LEAST)
         return sorted({-(-self.steps // -(-self.steps // p)) for p in CUTS if p <= most})
 
-    def plans(self, machine: GpuMachine, widths: int) -> list[GroupPlan]:
+    def clusters(self, rows: int, columns: int) -> list[Cluster]:
+        """Clusters that tiles divide into."""
+        down, across = self.tiles(rows, columns)
+        return [c for c in (*_CLUSTERS, *_MORE) if down % c[0] == across % c[1] == 0]
+
+    def plans(
+        self,
+        machine: GpuMachine,
+        widths: int,
+        takes: Callable[[int, int, Cluster], bool] = lambda *_: True,
+    ) -> list[GroupPlan]:
         """The best plan of each tile that the product fills, but for rows of the smallest, whose
-        columns are a multiple of `widths`; the best first."""
+        columns are a multiple of `widths`, in pairs that it `takes`; the best first."""
         most = (machine.warp_groups // GROUP - 1) * GROUP_ROWS
         found = []
         for r, c in product(_ROWS, _COLUMNS):
             fits = r <= min(max(self.rows, GROUP_ROWS), most) and c <= self.columns
             if r * c > _MOST or not fits or c % widths:
                 continue
-            each = [self.plan(r, c, p, machine) for p in self.parts]
+            own = [at for at in self.clusters(r, c) if at in _CLUSTERS and takes(r, c, at)]
+            each = [self.plan(r, c, p, machine, at) for p in self.parts for at in own]
             found.append(min(each, key=lambda x: x.clocks))
         return sorted(found, key=lambda x: x.clocks)
 
@@ -79,8 +100,15 @@ class Work:
         step = (min(rows, self.rows) + columns) * SPAN
         return min(most, max(MOST_STAGES, 1 + -(-_FAR * PORT // step)))
 
-    def plan(self, rows: int, columns: int, parts: int, machine: GpuMachine) -> GroupPlan:
-        """The plan of a tile and so many parts, with its clocks."""
+    def plan(
+        self,
+        rows: int,
+        columns: int,
+        parts: int,
+        machine: GpuMachine,
+        cluster: Cluster = (1, 1),
+    ) -> GroupPlan:
+        """The plan of a tile, so many parts and a cluster, with its clocks."""
         down, across = self.tiles(rows, columns)
         blocks = down * across * self.count * parts
         processors = machine.processors or blocks
@@ -90,13 +118,13 @@ class Work:
         step = max(
             rows * columns / _TENSOR,
             groups * (GROUP_ROWS + columns) * SPAN / _SHARED,
-            (min(rows, self.rows) + columns) * SPAN / rate,
+            (min(rows, self.rows) / cluster[1] + columns / cluster[0]) * SPAN / rate,
         )
         each = -(-self.steps // parts) * step + rows * columns * _SUM / rate
         rounds = -(-busiest // _at_once(rows, columns, machine))
-        clocks = busiest * each + rounds * LATENCY
+        clocks = busiest * each + rounds * (LATENCY + _MEETING * (cluster != (1, 1)))
         clocks += joining_clocks(parts, self.rows * self.columns * self.count * _SUM)
-        return GroupPlan(rows, columns, parts, clocks)
+        return GroupPlan(rows, columns, parts, clocks, cluster)
 
 
 def _at_once(rows: int, columns: int, machine: GpuMachine) -> int:

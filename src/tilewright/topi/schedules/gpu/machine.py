@@ -220,24 +220,37 @@ def bind_blocks(
     shape: tuple[int, int],
     machine: GpuMachine,
     tile: tuple[int, int] | None = None,
+    cluster: tuple[int, int] = (1, 1),
 ) -> IterVar:
     """Bind the rows and columns of matrices of so many blocks (0: not known). Those of a row follow
     each other, or, if that is decided, those of a column in a group of rows: what both operands
     give to the blocks that run at a time is then less, and stays in the second-level cache. With a
     `tile`, its rows and columns, that is decided by what the blocks of all multiprocessors read.
-    The last loop over blocks."""
-    rows, columns = shape
+    Blocks of a cluster, some below or beside each other, come first. The last loop over blocks."""
+    rows, columns = (blocks // own for blocks, own in zip(shape, cluster))
+    together: list[IterVar] = []
+    if cluster[0] > 1:
+        by, first = stage.split(by, factor=cluster[0])
+        together = [first]
+    elif cluster[1] > 1:
+        bx, first = stage.split(bx, factor=cluster[1])
+        together = [first]
+    if tile and together:
+        tile = (tile[0] * cluster[0], tile[1] * cluster[1])
     options = [g for g in groups_of(rows) if columns > 1]
     best = 1
     if tile and machine.processors:
-        best = min((1, *options), key=lambda g: _read_at_once(g, shape, tile, machine.processors))
+        busy, shown = machine.processors // prod(cluster), (rows, columns)
+        best = min((1, *options), key=lambda g: _read_at_once(g, shown, tile, busy))
     (group,) = machine.choose(stage.op.name, "group", [(best,), (1,), *((g,) for g in options)])
     if group > 1:
         by, near = stage.split(by, factor=group)
-        stage.reorder(by, bx, near)
-        rows_of_blocks = [stage.fuse(by, bx, near)]
+        stage.reorder(by, bx, near, *together)
+        rows_of_blocks = [stage.fuse(by, bx, near, *together)]
     else:
-        rows_of_blocks = [by, bx]
+        if together:
+            stage.reorder(by, bx, *together)
+        rows_of_blocks = [by, fused(stage, [bx, *together])]
     return bind_grid(stage, [*([fused(stage, [*batch])] if batch else []), *rows_of_blocks])
 
 

@@ -1,9 +1,10 @@
 """Matrix products by Hopper's warp groups: wgmma on tiles that TMA brings, on sm_90a.
 
 A block makes a tile of the product with one or two warp groups, and one whose thread brings the
-operands, three or four steps of the reduction under way (topi.tensor_intrin.wgmma). Its sums go to
-shared memory, from where all threads store them side by side, together with what follows the
-product; there alone is it asked where the arrays end.
+operands, three or four steps of the reduction under way (topi.tensor_intrin.wgmma); blocks that
+read the same rows, or columns, may be a cluster. Sums go to shared memory, from where all threads
+store them side by side, together with what follows the product; there alone is it asked where the
+arrays end.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from ...tensor_intrin.wgmma import (
     wgmma_store,
     wgmma_tile,
 )
+from ..decisions import Value
 from ..machine import extent_of, known_extent, nearby, whole_vectors
-from .group_plan import Work
+from .group_plan import Cluster, GroupPlan, Work
 from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks
 from .operands import Operand, read_widened
 from .packing import kept_as_they_lie
@@ -77,23 +79,34 @@ def tile_for(
     rows = domain(product.op.axis[-2]).extent if open_rows else m
     whole = WarpGroupTile(dtype, GROUP_ROWS, SPAN, (rows, n, k), along, 2, True, batch)
     work = Work(m, n, 1 if batch is None else max(batch), -(-k // whole.step))
-    tiles: dict[tuple[int, ...], tuple[WarpGroupTile, int]] = {}
-    for plan in work.plans(machine, 1 if along[1] else whole.step):
+    tiles: dict[Value, tuple[WarpGroupTile, GroupPlan]] = {}
+
+    def takes(rows: int, columns: int, cluster: Cluster) -> bool:
+        # how many blocks there are has to be known, so that they are whole clusters
+        known = not open_rows or cluster == (1, 1)
+        return known and replace(whole, rows=rows, columns=columns).takes(cluster)
+
+    for plan in work.plans(machine, 1 if along[1] else whole.step, takes):
         tile = replace(whole, rows=plan.rows, columns=plan.columns)
         if _room(tile, machine) >= 2 * tile.stage_bytes:
-            tiles[plan.rows, plan.columns] = (tile, plan.parts)
+            tiles[plan.rows, plan.columns] = (tile, plan)
     if not tiles:
         return None
     name = product.op.name
-    tile, best = tiles[machine.choose(name, "tile", tiles)]
-    options = [(1,)] if open_rows else [(best,), *((p,) for p in work.parts)]
-    (parts,) = machine.choose(name, "parts", options)
+    tile, plan = tiles[machine.choose(name, "tile", tiles)]
+    parts, cluster = 1, plan.cluster
+    if not open_rows:
+        (parts,) = machine.choose(name, "parts", [(plan.parts,), *((p,) for p in work.parts)])
+        clusters = work.clusters(tile.rows, tile.columns)
+        options = [plan.cluster, *(c for c in clusters if tile.takes(c))]
+        down, across = machine.choose(name, "cluster", options)
+        cluster = (down, across)
     steps = -(-work.steps // parts)
     most = min(_STAGES[-1], _room(tile, machine) // tile.stage_bytes, max(steps, 2))
     best = work.stages(tile.rows, tile.columns, most)
     (stages,) = machine.choose(name, "stages", nearby(best, *_STAGES, most=most))
     length = None if parts == 1 else steps * tile.step
-    return replace(tile, stages=stages, length=length)
+    return replace(tile, stages=stages, length=length, cluster=cluster)
 
 
 def _room(tile: WarpGroupTile, machine: GpuMachine) -> int:
@@ -138,7 +151,9 @@ def schedule_on_warp_groups(
     stage.reorder(*batch, by, bx, stripe, y, x)
     # which rows of blocks lie side by side follows from how many there are
     shape = (-(-(known_extent(i) or 0) // tile.rows), -(-extent_of(j) // tile.columns))
-    place = bind_blocks(stage, batch, by, bx, shape, machine, (tile.rows, tile.columns))
+    place = bind_blocks(
+        stage, batch, by, bx, shape, machine, (tile.rows, tile.columns), tile.cluster
+    )
     stage.unroll(stripe)
     flat = stage.fuse(y, x)
     if lanes > 1:

@@ -1,0 +1,98 @@
+"""Clusters: blocks that follow each other along blockIdx.x and run at once, copy to each other's
+shared memory and arrive at each other's barriers.
+
+What a thread does to another block's memory is in order with what that block's threads have done
+where they have met (`ptx_cluster_sync`), or where a barrier in shared memory says so
+(simt_barrier). A block that ends gives up its memory: whoever has used another's meets all of them
+once more before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import TilewrightError
+from ..loopir import expr as E
+from .simt_barrier import arrive, places, require_made
+from .simt_expr import Code, Fn
+from .simt_report import RACE_BLOCKS
+from .simt_state import Array, State
+from .simt_warp import require_whole, sync_block
+
+
+def blocks_of(st: State, lanes: Array, rank: Any) -> Array:
+    """The blocks of so many ranks in the clusters of lanes; notes that they are used."""
+    cluster = st.geometry.cluster
+    which = np.broadcast_to(np.asarray(rank, np.int64), (st.lanes,))[lanes]
+    if which.size and not 0 <= int(which.min()) <= int(which.max()) < cluster:
+        raise TilewrightError(
+            f"simt: a cluster has {cluster} blocks, of which none is {which.max()}"
+        )
+    block = st.block_in[lanes]
+    if cluster > 1 and st.far is None and lanes.size:
+        st.far = (st.site, int(lanes[0]))
+    return np.asarray(block - block % cluster + which)
+
+
+def require_met(st: State) -> None:
+    """Report a kernel that ends though blocks may still use those that have ended."""
+    if st.far is None:
+        return
+    site, lane = st.far
+    number = int(st.number[lane])
+    text = (
+        f"{st.geometry.thread(number)} uses another block of its cluster, which may have ended: "
+        "ptx_cluster_sync behind it, before blocks end"
+    )
+    st.log.add(RACE_BLOCKS, text, site, "", None, (number,))
+
+
+def _rank(code: Any, e: E.Call) -> Fn:
+    def run(st: State) -> Any:
+        return (st.block_in % st.geometry.cluster).astype(np.int32)
+
+    return run
+
+
+def _sync(code: Any, e: E.Call) -> Fn:
+    def run(st: State) -> Any:
+        if st.quiet:
+            return np.int32(0)
+        cluster = st.geometry.cluster
+        require_whole(st, st.block_in // cluster, st.blocks // cluster, "cluster")
+        sync_block(st)
+        st.sync_cluster = (
+            st.sync_block if st.mask is None else np.where(st.mask, st.sync_block, st.sync_cluster)
+        )
+        if st.barriers is not None:
+            st.barriers.share(st, st.mask, cluster)
+        st.far = None
+        return np.int32(0)
+
+    return run
+
+
+def _arrive_at(code: Any, e: E.Call) -> Fn:
+    """(barrier, block)"""
+    barrier, rank = code.value(e.args[0]), code.value(e.args[1])
+
+    def run(st: State) -> Any:
+        lanes, _, number = places(st, barrier(st))
+        there = blocks_of(st, lanes, rank(st))
+        if lanes.size:
+            require_made(st, lanes, there, number)
+            arrive(st, lanes, there, number)
+        return np.int32(0)
+
+    return run
+
+
+Code.calls.update(
+    {
+        "tir.ptx_cluster_rank": _rank,
+        "tir.ptx_cluster_sync": _sync,
+        "tir.ptx_arrive_barrier_cluster": _arrive_at,
+    }
+)
