@@ -140,9 +140,9 @@ def _static(program: Program, arch: str) -> list[Static]:
 def test_code_is_that_of_known_rows(
     dtype: str, columns: int, steps: int, turned: bool, batch: Sequence[int], arch: str
 ) -> None:
-    """The same loop, the same accesses of 128 bits; eight registers of addresses more are a block of
-    a multiprocessor. (Fewer are none of this test's: of one program releases of ptxas differ by two
-    blocks.)"""
+    """The same loop, the same accesses of 128 bits; eight registers of addresses more are a block
+    of a multiprocessor. (Fewer are none of this test's: of one program releases of ptxas differ by
+    two blocks.)"""
     (opened,), (known,) = (
         _static(product(dtype, rows, columns, steps, turned, *batch), arch) for rows in (N, 512)
     )
