@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ..base.dtype import parse
 from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir.expr import const_int
@@ -254,6 +255,37 @@ def _alone(part: str, function: str) -> ExprRule:
     return write
 
 
+def cluster_load_part(key: str) -> str:
+    """A number, or a vector, of the shared memory of another block."""
+    kind, lanes = key.split(" ")[1:]
+    count = int(lanes)
+    name = f"{kind}{count}" if count > 1 else kind
+    wide = f".v{count}" if count > 1 else ""
+    outs = ", ".join(f'"={"f" if kind == "float" else "r"}"(x[{n}])' for n in range(count))
+    registers = numbers(0, count) if count > 1 else "%0"
+    made = f"make_{name}({', '.join(f'x[{n}]' for n in range(count))})" if count > 1 else "x[0]"
+    text = (
+        '  asm volatile("{\\n.reg .b32 there;\\n"\n'
+        f'               "mapa.shared::cluster.u32 there, %{count}, %{count + 1};\\n"\n'
+        f'               "ld.shared::cluster{wide}.{"f" if kind == "float" else "s"}32 '
+        f'{registers}, [there];\\n}}"\n'
+        f'               : {outs} : "r"({_PLACE}(from)), "r"(block) : "memory");\n'
+    )
+    head = f"{DEVICE} {name} {part_name(key)}(const void* from, int block) {{\n"
+    body = _guarded("__CUDA_ARCH__ >= 900", text)
+    return f"{head}  {kind} x[{count}] = {{}};\n{body}  return {made};\n}}\n"
+
+
+def _cluster_load(p: Any, e: E.Call) -> str:
+    """(shared memory, block)"""
+    require_arch(p, 90, "clusters of blocks")
+    t = parse(e.dtype)
+    if t.element not in ("float32", "int32") or t.lanes not in (1, 2, 4):
+        raise CompileError(f"ptx_cluster_load of {e.dtype}: it reads 1, 2 or 4 float32 or int32")
+    name = p.need(f"tw_cluster_load {'float' if t.is_float else 'int'} {t.lanes}")
+    return f"{part_name(name)}({bare(p.expr(e.args[0]))}, {bare(p.expr(e.args[1]))})"
+
+
 def _copy(p: Any, e: E.Call) -> str:
     """(shared memory, tensor map, barrier [, blocks], coordinates, innermost first)"""
     to, source, barrier, *places = e.args
@@ -365,6 +397,7 @@ HOPPER_CALLS: dict[str, ExprRule] = {
     "tir.ptx_wait_barrier": _wait_at,
     "tir.ptx_cluster_rank": _alone("cluster", "tw_cluster_rank"),
     "tir.ptx_cluster_sync": _alone("cluster", "tw_cluster_sync"),
+    "tir.ptx_cluster_load": _cluster_load,
     "tir.ptx_fence_barrier_init": _alone("barriers", "tw_fence_barrier_init"),
     "tir.ptx_fence_proxy_async": _alone("barriers", "tw_fence_proxy_async"),
     "tir.ptx_cp_async_bulk_tensor": _copy,

@@ -13,7 +13,14 @@ from . import cuda_bfloat
 from . import cuda_half as H
 from .c_language import function_of
 from .c_preamble import any_division
-from .cuda_hopper import HOPPER_NEEDS, HOPPER_PARTS, tma_part, wait_part, wgmma_part
+from .cuda_hopper import (
+    HOPPER_NEEDS,
+    HOPPER_PARTS,
+    cluster_load_part,
+    tma_part,
+    wait_part,
+    wgmma_part,
+)
 from .cuda_mma import MMA_PARTS, mma_part
 from .cuda_types import memory_name, struct_text, type_name
 from .cuda_wmma import wmma_part
@@ -177,6 +184,7 @@ _MADE: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("tw_mma ", mma_part),
     ("tw_mma_sp ", mma_part),
     ("tw_tma ", tma_part),
+    ("tw_cluster_load ", cluster_load_part),
     ("tw_wgmma ", wgmma_part),
     ("tw_wgmma_wait ", wait_part),
     ("import ", lambda key: key[len("import ") :].rstrip() + "\n"),

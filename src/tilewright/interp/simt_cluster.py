@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
-from .simt_barrier import arrive, places, require_made
+from .simt_barrier import arrive, places, require_made, running_lanes, tell
 from .simt_expr import Code, Fn
-from .simt_report import RACE_BLOCKS
+from .simt_report import BOUNDS, RACE_BLOCKS
 from .simt_state import Array, State
 from .simt_warp import require_whole, sync_block
 
@@ -89,10 +90,38 @@ def _arrive_at(code: Any, e: E.Call) -> Fn:
     return run
 
 
+def _load(code: Any, e: E.Call) -> Fn:
+    """(shared memory, block)"""
+    source, rank = code.pointer(e.args[0]), code.value(e.args[1])
+    t = parse(e.dtype)
+
+    def run(st: State) -> Any:
+        out = np.zeros((t.lanes, st.lanes), t.numpy)
+        m, lanes = st.memory[source.data], running_lanes(st)
+        there = blocks_of(st, lanes, rank(st))
+        first = np.broadcast_to(np.asarray(source.offset(st), np.int64), (st.lanes,))[lanes]
+        index = first[None, :] + np.arange(t.lanes)[:, None]
+        outside = (index < 0) | (index >= m.size // t.numpy.itemsize)
+        if outside.any():
+            lane = int(lanes[outside.any(axis=0)][0])
+            tell(st, BOUNDS, lane, f"reads beyond the end of {m.name} of another block")
+        elif lanes.size:
+            instance = m.instance[there * st.geometry.threads]
+            at = index + instance * (m.step // t.numpy.itemsize)
+            units, who = m.units(at, np.broadcast_to(lanes, at.shape), t.numpy.itemsize)
+            m.shadow.read(st, m, units, who)
+            m.traffic.loads += at.size
+            out[:, lanes] = m.view(t.element)[at]
+        return out if t.lanes > 1 else out[0]
+
+    return run
+
+
 Code.calls.update(
     {
         "tir.ptx_cluster_rank": _rank,
         "tir.ptx_cluster_sync": _sync,
         "tir.ptx_arrive_barrier_cluster": _arrive_at,
+        "tir.ptx_cluster_load": _load,
     }
 )

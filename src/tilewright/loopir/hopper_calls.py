@@ -91,6 +91,13 @@ def ptx_cluster_sync() -> Call:
     return Call("handle", "tir.ptx_cluster_sync", ())
 
 
+def ptx_cluster_load(dtype: str, shared_ptr: Any, block: Any) -> Call:
+    """What a `block` of the cluster, by its rank, has at a place of its shared memory: numbers of
+    32 bits, or vectors of two or four. Raises TilewrightError where `dtype` is no type such as
+    'float32x4'."""
+    return Call(dtype, "tir.ptx_cluster_load", (shared_ptr, convert(block)))
+
+
 def tensor_map(
     pointer: Any, dims: Sequence[Any], strides: Sequence[Any], box: Sequence[int], swizzle: int = 0
 ) -> Call:

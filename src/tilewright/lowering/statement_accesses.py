@@ -26,6 +26,7 @@ _OWN_ORDER = (
     "tir.ptx_cp_async_bulk_tensor_multicast",
     "tir.ptx_cp_async_bulk",
     "tir.ptx_wgmma_descriptor",
+    "tir.ptx_cluster_load",
 )
 _BLOCK_SCOPES = ("shared", "shared.dyn", "global")
 

@@ -13,7 +13,9 @@ step.
 
 Blocks of a cluster (`cluster`), which lie below or beside each other, read the same lines of one
 operand: each brings a part of them to all, so that the second-level cache is asked once. A stage is
-filled again when the warps of all have waited.
+filled again when the warps of all have waited. Or each multiplies a part of the reduction for what
+all of them make (`joined`), and they add up their sums in each other's shared memory, each those of
+its own columns: a reduction that is cut without a kernel that joins it.
 
 Operands are read by tensor maps, which give zeros beyond the edges of the arrays: the tile may
 reach over them, and a reduction need not divide.
@@ -46,6 +48,7 @@ from ...loopir.stmt import (
     LetStmt,
     Stmt,
     seq,
+    vstore,
 )
 from ...tensor.axes import reduce_axis, thread_axis
 from ...tensor.compute import compute, placeholder
@@ -78,8 +81,9 @@ class WarpGroupTile:
     first dimension); none: the array is a matrix, as is that of the product. `length`: steps of the
     part of the reduction that is the tile's, where it is cut in parts; the last one reaches over
     its end. `cluster`: blocks of a cluster, which follow each other along blockIdx.x, below and
-    beside each other; there are several of one kind alone. Raises ScheduleError where a warp group
-    has no such tile.
+    beside each other; there are several of one kind alone. `joined`: so many blocks beside each
+    other are a cluster that cuts the reduction. Raises ScheduleError where a warp group has no such
+    tile.
     """
 
     dtype: str
@@ -92,6 +96,7 @@ class WarpGroupTile:
     batch: tuple[int, int] | None = None
     length: int | None = None
     cluster: tuple[int, int] = (1, 1)
+    joined: int = 1
 
     def __post_init__(self) -> None:
         wrong = self._wrong()
@@ -104,15 +109,15 @@ class WarpGroupTile:
         if self.rows % GROUP_ROWS or not 0 < self.rows <= _COPIED:
             return f"a tile has 64, 128, 192 or 256 rows, not {self.rows}"
         most = 8 if self.along[1] else SPAN // self.nbytes
-        if self.columns % most or not 0 < self.columns <= _MOST_COLUMNS:
-            return f"columns are a multiple of {most}, up to 256, not {self.columns}"
+        if self.columns % 8 or self.wide % most or not 0 < self.wide <= _MOST_COLUMNS:
+            return f"columns are a multiple of {most}, up to 256, not {self.wide}"
         if self.nbytes == 1 and not all(self.along):
             return f"operands of {self.dtype} are A[i, k] and B[j, k]"
         if self.stages < 2:
             return "there are two stages or more"
         if self.length is not None and self.length % self.step:
             return f"a part of the reduction is a multiple of {self.step}, not {self.length}"
-        wrong = self._wrong_cluster(self.cluster)
+        wrong = self._wrong_cluster(self.cluster) or self._wrong_joined()
         if wrong:
             return wrong
         m, n, k = self.extents
@@ -137,6 +142,15 @@ class WarpGroupTile:
             return f"{lines} lines of {'AB'[side]} are not copied in {blocks} parts"
         return ""
 
+    def _wrong_joined(self) -> str:
+        if self.joined == 1:
+            return ""
+        if self.joined not in (2, 4, 8):
+            return f"a cluster is of 2, 4 or 8 blocks, not {self.joined}"
+        if not self.specialized or self.length is not None or max(self.cluster) > 1:
+            return "blocks that join their sums have no parts, and no other cluster (specialized)"
+        return ""
+
     def takes(self, cluster: tuple[int, int]) -> bool:
         """Whether blocks of such a cluster may make these tiles."""
         return not self._wrong_cluster(cluster)
@@ -144,7 +158,12 @@ class WarpGroupTile:
     @property
     def blocks(self) -> int:
         """Of a cluster."""
-        return max(self.cluster)
+        return max(*self.cluster, self.joined)
+
+    @property
+    def wide(self) -> int:
+        """Columns that a block multiplies: those of all whose sums are joined."""
+        return self.columns * self.joined
 
     @property
     def nbytes(self) -> int:
@@ -183,7 +202,12 @@ class WarpGroupTile:
 
     @property
     def stage_bytes(self) -> int:
-        return (self.rows + self.columns) * SPAN
+        return (self.rows + self.wide) * SPAN
+
+    @property
+    def exchange_bytes(self) -> int:
+        """Of the sums that blocks read of each other."""
+        return self.rows * self.wide * 4 if self.joined > 1 else 0
 
 
 def _common(cluster: tuple[int, int]) -> int:
@@ -267,8 +291,8 @@ class _Operand:
     def __init__(self, tile: WarpGroupTile, array: Buffer, side: int, rank: Var) -> None:
         self.tile, self.along, self.rank = tile, tile.along[side], rank
         # lines that are copied by each block of a cluster, to all
-        self.copiers = tile.blocks if side == _common(tile.cluster) else 1
-        self.lines = (tile.rows, tile.columns)[side]
+        self.copiers = max(tile.cluster) if side == _common(tile.cluster) else 1
+        self.lines = (tile.rows, tile.wide)[side]
         outer, inner = tile.extents[side], tile.extents[2]
         *far, row, _ = array.strides
         offset: Any = array.elem_offset
@@ -279,6 +303,8 @@ class _Operand:
             self.matrix, offset = [FloorDiv(offset, step)], FloorMod(offset, step)
         places: tuple[Any, Any] = (FloorDiv(offset, row), FloorMod(offset, row))
         self.start, self.begin = places if self.along else reversed(places)
+        if side and tile.joined > 1:
+            self.start = self.start - rank * tile.columns
         dims = (inner, outer) if self.along else (outer, inner)
         self.box = (tile.step, self.lines // self.copiers if self.along else tile.step)
         whole = (const(0, tile.dtype), array.data, 0, 1, 1)
@@ -353,15 +379,23 @@ class _Body:
         self.sides = (_Operand(tile, a, 0, self.rank), _Operand(tile, b, 1, self.rank))
         self.axis = thread_axis((0, tile.block_threads), "threadIdx.x")
         self.thread: Any = self.axis.var
-        self.steps = -(-(tile.length or tile.extents[2]) // tile.step)
+        self.steps = -(-(tile.length or tile.extents[2]) // (tile.step * tile.joined))
+        self.exchange: Buffer | None = None
+        if tile.joined > 1:
+            size = (tile.threads * tile.wide // 2,)
+            self.exchange = decl_buffer(size, SUMS[tile.dtype], "exchange", scope="shared")
         self.descriptors = (Var("a_tile", "uint64"), Var("b_tile", "uint64"))
 
     def whole(self) -> Stmt:
         body = self.side_by_side() if self.tile.specialized else self.in_step()
         for x in self.sides:
             body = Allocate(x.stages, body)
+        if self.exchange is not None:
+            body = Allocate(self.exchange, body)
         if self.tile.blocks > 1:
-            body = LetStmt(self.rank, H.ptx_cluster_rank(), body)
+            # a remainder of itself, which says how large it may be
+            rank = FloorMod(H.ptx_cluster_rank(), const(self.tile.blocks))
+            body = LetStmt(self.rank, rank, body)
             body = AttrStmt(const(0), H.CLUSTER, const(self.tile.blocks), body)
         return AttrStmt(self.axis, "thread_extent", const(self.tile.block_threads), body)
 
@@ -376,14 +410,15 @@ class _Body:
 
     def meet(self) -> Stmt:
         """All threads that use each other's barriers."""
-        return Evaluate(H.ptx_cluster_sync() if self.tile.blocks > 1 else storage_sync("shared"))
+        shared = max(self.tile.cluster) > 1
+        return Evaluate(H.ptx_cluster_sync() if shared else storage_sync("shared"))
 
     def one_thread(self, body: Stmt, condition: Any = None) -> Stmt:
         first = self.thread.equal(0)
         return IfThenElse(first if condition is None else And(first, condition), body)
 
     def wait_for_sums(self) -> Stmt:
-        return Evaluate(H.ptx_wgmma_wait_group(0, self.out.data, self.tile.columns // 2))
+        return Evaluate(H.ptx_wgmma_wait_group(0, self.out.data, self.tile.wide // 2))
 
     # -- all threads in step
 
@@ -411,7 +446,7 @@ class _Body:
         """Barriers 0, 1, ... say that a stage is full, those behind them that it is free, at which
         each warp arrives: it knows of its own part of a product only. It arrives at those of all
         blocks of its cluster, a thread at each, since all fill its stages."""
-        stages, threads, blocks = self.tile.stages, self.tile.threads, self.tile.blocks
+        stages, threads, blocks = self.tile.stages, self.tile.threads, max(self.tile.cluster)
         again = self.steps > stages  # whether stages are filled more than once
         lane = FloorMod(self.thread, const(32))
         arrives, there = (lane.equal(0), None) if blocks == 1 else (lane < blocks, lane)
@@ -427,12 +462,51 @@ class _Body:
             return seq(self.multiply(at, again), *([free] if again else []))
 
         copying = IfThenElse(self.thread.equal(threads), self.rounds("k_copied", copy))
-        sides = IfThenElse(self.thread >= threads, copying, self.products("k", step))
+        own = seq(self.products("k", step), *self.given())
+        sides = IfThenElse(self.thread >= threads, copying, own)
         return seq(
             *self.barriers([1] * stages + [blocks * threads // 32] * stages * again),
             AttrStmt(const(0), "warp_specialized", const(1), sides),
             *([self.meet()] if blocks > 1 else []),  # before a block ends that others reach
+            *self.joined(),
         )
+
+    # -- sums of parts of the reduction, of the blocks of a cluster
+
+    def place(self, quad: Any) -> Any:
+        """Of four registers of this thread in the memory that blocks exchange them in."""
+        return (quad * self.tile.threads + self.thread) * 4
+
+    def given(self) -> list[Stmt]:
+        """What lets other blocks read the sums of this thread."""
+        if self.exchange is None:
+            return []
+        kind = f"{SUMS[self.tile.dtype]}x4"
+        lead = [0] * (len(self.out.shape) - 2)
+        made = []
+        for n in range(self.tile.wide // 8):
+            value = self.out.vload([*lead, 0, 4 * n], kind)
+            made.append(vstore(self.exchange, [self.place(const(n))], value))
+        return made
+
+    def joined(self) -> list[Stmt]:
+        """The sums of this block's columns: those of all blocks, always in the same order."""
+        if self.exchange is None:
+            return []
+        kind = f"{SUMS[self.tile.dtype]}x4"
+        lead = [0] * (len(self.out.shape) - 2)
+        made = []
+        quads = self.tile.columns // 8
+        for n in range(quads):
+            at = self.place(self.rank * quads + n)
+            args = (const(0, SUMS[self.tile.dtype]), self.exchange.data, at, 4, 1)
+            pointer = Call("handle", "tir.tvm_access_ptr", args)
+            total: Any = H.ptx_cluster_load(kind, pointer, 0)
+            for block in range(1, self.tile.joined):
+                total = total + H.ptx_cluster_load(kind, pointer, block)
+            made.append(vstore(self.out, [*lead, 0, 4 * n], total))
+        sync = Evaluate(H.ptx_cluster_sync())
+        return [sync, IfThenElse(self.thread < self.tile.threads, seq(made)), sync]
 
     # -- steps
 
@@ -460,6 +534,8 @@ class _Body:
 
     def load(self, step: Any, stage: Any) -> Stmt:
         """Start the copies of a step, by one thread."""
+        if self.tile.joined > 1:
+            step = self.rank * self.steps + step
         expect = H.ptx_arrive_barrier_expect_tx(stage, self.tile.stage_bytes)
         return seq(Evaluate(expect), *(c for x in self.sides for c in x.copies(step, stage)))
 
@@ -480,7 +556,7 @@ class _Body:
         add = const(1) if depth else cast("int32", at.k > 0)
         return Evaluate(
             H.ptx_wgmma(
-                SUMS[self.tile.dtype], f"m64n{self.tile.columns}k{self.tile.depth}",
+                SUMS[self.tile.dtype], f"m64n{self.tile.wide}k{self.tile.depth}",
                 _TYPES[self.tile.dtype], self.out.data, 0, a, b, add, *flips,
             )
         )  # fmt: skip

@@ -5,7 +5,8 @@ A multiprocessor makes its tiles one after another, each step as fast as its ten
 as its shared memory is read, and as the second-level cache, which all share, brings the operands;
 whichever takes longest. Large tiles read less, small ones leave fewer multiprocessors without any,
 and so do parts of a reduction, whose sums are written, read again and added by one more kernel.
-Blocks of a cluster read what they have in common once, and start and end together.
+Blocks of a cluster read what they have in common once, or cut the reduction without a kernel more,
+reading each other's sums; they start and end together.
 
 Rates are NVIDIA's: 512 products of float16 a clock of each of a multiprocessor's four tensor cores
 (H100 architecture, dense), 128 bytes a clock of shared memory, and the caches' of `machine`.
@@ -34,6 +35,10 @@ _LEAST = 4  # steps of a part: fewer are not as many as are under way
 # multiprocessors, some of which they leave idle
 _CLUSTERS, _MORE = ((1, 1), (2, 1), (1, 2)), ((4, 1), (1, 4))
 _MEETING = 600  # clocks: a cluster's blocks start at once, and meet twice
+_JOINED, _LEAST_JOINED = (2, 4, 8), 32  # blocks, and columns of each
+# bytes a clock that a multiprocessor reads of another's shared memory: 3.3 TB/s of all at 1.7 GHz
+# (Luo et al., Benchmarking and Dissecting the Nvidia Hopper GPU Architecture, 2024)
+_BETWEEN = 14
 
 
 Cluster = tuple[int, int]  # blocks below and beside each other
@@ -42,13 +47,15 @@ Cluster = tuple[int, int]  # blocks below and beside each other
 @dataclass(frozen=True)
 class GroupPlan:
     """Rows and columns of a block's tile, into how many `parts` the reduction is cut, and blocks of
-    a cluster below and beside each other; `clocks` that the model counts."""
+    a cluster below and beside each other, or that join their sums: columns are those of all of
+    them; `clocks` that the model counts."""
 
     rows: int
     columns: int
     parts: int
     clocks: float
     cluster: Cluster = (1, 1)
+    joined: int = 1
 
 
 @dataclass(frozen=True)
@@ -91,8 +98,21 @@ class Work:
                 continue
             own = [at for at in self.clusters(r, c) if at in _CLUSTERS and takes(r, c, at)]
             each = [self.plan(r, c, p, machine, at) for p in self.parts for at in own]
+            each += [self.plan(r, c, 1, machine, joined=n) for n in self.joins(c)]
             found.append(min(each, key=lambda x: x.clocks))
         return sorted(found, key=lambda x: x.clocks)
+
+    def joins(self, columns: int) -> list[int]:
+        """How many blocks may share so many columns, each a part of the reduction. (Sums that they
+        join have room in an array of as many elements as the tile of each.)"""
+        return [
+            n
+            for n in _JOINED
+            if columns // n >= _LEAST_JOINED
+            and self.steps >= _LEAST * n
+            and 2 * min(self.rows, GROUP_ROWS) >= n
+            and -(-self.columns // (columns // n)) % n == 0
+        ]
 
     def stages(self, rows: int, columns: int, most: int) -> int:
         """Steps to have under way, of `most`: one that is multiplied, and as many on their way as
@@ -107,10 +127,12 @@ class Work:
         parts: int,
         machine: GpuMachine,
         cluster: Cluster = (1, 1),
+        joined: int = 1,
     ) -> GroupPlan:
-        """The plan of a tile, so many parts and a cluster, with its clocks."""
+        """The plan of a tile that so many blocks make together, so many parts and a cluster, with
+        its clocks."""
         down, across = self.tiles(rows, columns)
-        blocks = down * across * self.count * parts
+        blocks = down * across * self.count * parts * joined
         processors = machine.processors or blocks
         busiest = -(-blocks // processors)
         rate = cache_rate(min(blocks, processors))
@@ -120,11 +142,15 @@ class Work:
             groups * (GROUP_ROWS + columns) * SPAN / _SHARED,
             (min(rows, self.rows) / cluster[1] + columns / cluster[0]) * SPAN / rate,
         )
-        each = -(-self.steps // parts) * step + rows * columns * _SUM / rate
+        sums = rows * columns * _SUM
+        each = -(-self.steps // (parts * joined)) * step + sums / joined / rate
+        start = LATENCY + _MEETING * (cluster != (1, 1) or joined > 1)
+        if joined > 1:
+            each += sums / _SHARED + sums * (1 - 1 / joined) / _BETWEEN
         rounds = -(-busiest // _at_once(rows, columns, machine))
-        clocks = busiest * each + rounds * (LATENCY + _MEETING * (cluster != (1, 1)))
+        clocks = busiest * each + rounds * start
         clocks += joining_clocks(parts, self.rows * self.columns * self.count * _SUM)
-        return GroupPlan(rows, columns, parts, clocks, cluster)
+        return GroupPlan(rows, columns, parts, clocks, cluster, joined)
 
 
 def _at_once(rows: int, columns: int, machine: GpuMachine) -> int:

@@ -83,7 +83,7 @@ def tile_for(
 
     def takes(rows: int, columns: int, cluster: Cluster) -> bool:
         # how many blocks there are has to be known, so that they are whole clusters
-        known = not open_rows or cluster == (1, 1)
+        known = cluster[0] == 1 or not open_rows
         return known and replace(whole, rows=rows, columns=columns).takes(cluster)
 
     for plan in work.plans(machine, 1 if along[1] else whole.step, takes):
@@ -93,26 +93,42 @@ def tile_for(
     if not tiles:
         return None
     name = product.op.name
-    tile, plan = tiles[machine.choose(name, "tile", tiles)]
-    parts, cluster = 1, plan.cluster
+    tile, plan = tiles[machine.choose(name, "tile", tiles)]  # as wide as blocks make together
+    parts = 1
     if not open_rows:
         (parts,) = machine.choose(name, "parts", [(plan.parts,), *((p,) for p in work.parts)])
-        clusters = work.clusters(tile.rows, tile.columns)
-        options = [plan.cluster, *(c for c in clusters if tile.takes(c))]
-        down, across = machine.choose(name, "cluster", options)
-        cluster = (down, across)
     steps = -(-work.steps // parts)
-    most = min(_STAGES[-1], _room(tile, machine) // tile.stage_bytes, max(steps, 2))
-    best = work.stages(tile.rows, tile.columns, most)
-    (stages,) = machine.choose(name, "stages", nearby(best, *_STAGES, most=most))
     length = None if parts == 1 else steps * tile.step
-    return replace(tile, stages=stages, length=length, cluster=cluster)
+    tile = _in_cluster(replace(tile, length=length), plan, work, machine, name)
+    most = min(_STAGES[-1], _room(tile, machine) // tile.stage_bytes, max(steps // tile.joined, 2))
+    best = work.stages(tile.rows, tile.wide, most)
+    (stages,) = machine.choose(name, "stages", nearby(best, *_STAGES, most=most))
+    return replace(tile, stages=stages)
+
+
+def _in_cluster(
+    tile: WarpGroupTile, plan: GroupPlan, work: Work, machine: GpuMachine, name: str
+) -> WarpGroupTile:
+    """A tile as the blocks of a cluster make it: each one of its own, below or beside the others,
+    or together one whose columns they share."""
+    open_rows = not isinstance(tile.extents[0], int)
+    options: dict[Value, WarpGroupTile] = {}
+    for below, beside in (plan.cluster, *work.clusters(tile.rows, tile.columns)):
+        if tile.takes((below, beside)) and not (open_rows and below > 1):
+            options[below, beside, 1] = replace(tile, cluster=(below, beside))
+    for blocks in work.joins(tile.columns) if tile.length is None else ():
+        together = replace(tile, columns=tile.columns // blocks, joined=blocks)
+        if _room(together, machine) >= 2 * together.stage_bytes:
+            options[1, 1, blocks] = together
+    best = (*plan.cluster, plan.joined)
+    order = sorted(options, key=lambda option: option != best)
+    return options[machine.choose(name, "cluster", order)]
 
 
 def _room(tile: WarpGroupTile, machine: GpuMachine) -> int:
     """Bytes of a block's shared memory that stages may take."""
     sums = tile.rows * (_STRIPE + _PAD) * parse(SUMS[tile.dtype]).nbytes
-    return machine.shared_bytes - _ROOM - sums
+    return machine.shared_bytes - _ROOM - sums - tile.exchange_bytes
 
 
 def _is_array(s: Schedule, t: Tensor) -> bool:
@@ -151,8 +167,16 @@ def schedule_on_warp_groups(
     stage.reorder(*batch, by, bx, stripe, y, x)
     # which rows of blocks lie side by side follows from how many there are
     shape = (-(-(known_extent(i) or 0) // tile.rows), -(-extent_of(j) // tile.columns))
+    below, beside = tile.cluster
     place = bind_blocks(
-        stage, batch, by, bx, shape, machine, (tile.rows, tile.columns), tile.cluster
+        stage,
+        batch,
+        by,
+        bx,
+        shape,
+        machine,
+        (tile.rows, tile.columns),
+        (below, beside * tile.joined),
     )
     stage.unroll(stripe)
     flat = stage.fuse(y, x)
