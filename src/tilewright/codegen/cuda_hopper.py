@@ -42,18 +42,6 @@ _BARRIER = f'"r"({_PLACE}(barrier))'
 _WGMMA_ARCH = "defined(__CUDA_ARCH_FEAT_SM90_ALL)"
 
 
-def _wait_text(order: str) -> str:
-    """Ask until a phase of the parity has ended."""
-    return (
-        "  unsigned int done;\n  do {\n"
-        '    asm volatile("{\\n.reg .pred p;\\n"\n'
-        f'                 "mbarrier.try_wait.parity{order}.shared::cta.b64 p, [%1], %2;\\n"\n'
-        '                 "selp.u32 %0, 1, 0, p;\\n}"\n'
-        f'                 : "=r"(done) : {_BARRIER}, "r"(parity) : "memory");\n'
-        "  } while (!done);\n"
-    )
-
-
 BARRIER_PARTS = "\n".join(
     (
         _function(
@@ -73,7 +61,12 @@ BARRIER_PARTS = "\n".join(
         ),
         _function(
             "tw_barrier_wait(unsigned long long* barrier, int parity)",
-            _wait_text(""),
+            "  unsigned int done;\n  do {\n"
+            '    asm volatile("{\\n.reg .pred p;\\n"\n'
+            '                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\\n"\n'
+            '                 "selp.u32 %0, 1, 0, p;\\n}"\n'
+            f'                 : "=r"(done) : {_BARRIER}, "r"(parity) : "memory");\n'
+            "  } while (!done);\n",
         ),
         _function(
             "tw_barrier_arrive_after_copies(unsigned long long* barrier)",
@@ -104,15 +97,16 @@ CLUSTER_PARTS = "\n".join(
             '               "barrier.cluster.wait.acquire;" ::: "memory");\n',
         ),
         _function(
+            "tw_cluster_meet()",
+            '  asm volatile("barrier.cluster.arrive.relaxed;\\n"\n'
+            '               "barrier.cluster.wait;" ::: "memory");\n',
+        ),
+        _function(
             "tw_barrier_arrive_at(unsigned long long* barrier, int block)",
             '  asm volatile("{\\n.reg .b32 there;\\n"\n'
             '               "mapa.shared::cluster.u32 there, %0, %1;\\n"\n'
-            '               "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\\n}"\n'
+            '               "mbarrier.arrive.shared::cluster.b64 _, [there];\\n}"\n'
             f'               :: {_BARRIER}, "r"(block) : "memory");\n',
-        ),
-        _function(
-            "tw_barrier_wait_cluster(unsigned long long* barrier, int parity)",
-            _wait_text(".acquire.cluster"),
         ),
     )
 )
@@ -239,12 +233,15 @@ def _arrive_at(p: Any, e: E.Call) -> str:
 
 
 def _wait_at(p: Any, e: E.Call) -> str:
-    """(barrier [, parity [, whether threads of a cluster arrive]])"""
-    far = len(e.args) > 2 and const_int(e.args[2]) != 0
-    if far:
-        p.need("cluster")
+    """(barrier [, parity])"""
     parity = bare(p.expr(e.args[1])) if len(e.args) > 1 else "0"
-    return f"tw_barrier_wait{'_cluster' * far}({_barrier(p, e.args[0])}, {parity})"
+    return f"tw_barrier_wait({_barrier(p, e.args[0])}, {parity})"
+
+
+def _meet(p: Any, e: E.Call) -> str:
+    """(whether memory need not be seen)"""
+    p.need("cluster")
+    return "tw_cluster_meet()" if e.args and const_int(e.args[0]) else "tw_cluster_sync()"
 
 
 def _alone(part: str, function: str) -> ExprRule:
@@ -396,7 +393,7 @@ HOPPER_CALLS: dict[str, ExprRule] = {
     "tir.ptx_arrive_barrier_cluster": _arrive_at,
     "tir.ptx_wait_barrier": _wait_at,
     "tir.ptx_cluster_rank": _alone("cluster", "tw_cluster_rank"),
-    "tir.ptx_cluster_sync": _alone("cluster", "tw_cluster_sync"),
+    "tir.ptx_cluster_sync": _meet,
     "tir.ptx_cluster_load": _cluster_load,
     "tir.ptx_fence_barrier_init": _alone("barriers", "tw_fence_barrier_init"),
     "tir.ptx_fence_proxy_async": _alone("barriers", "tw_fence_proxy_async"),

@@ -162,7 +162,8 @@ def require_made(st: State, lanes: Array, block: Array, number: Array) -> None:
         text = f"uses barrier {int(number[n])}, which nobody has initialised"
         tell(st, UNWRITTEN, int(lanes[n]), text)
         return
-    early = conflicts(st, made, lanes, False)
+    fenced = barriers(st).fenced[block, number] & (made < st.met)
+    early = conflicts(st, made, lanes, False) & ~fenced
     if early.any():
         n = int(np.flatnonzero(early)[0])
         text = (
@@ -254,7 +255,7 @@ def arrive(st: State, lanes: Array, block: Array, number: Array, nbytes: Any = 0
 
 
 def _wait(code: Any, e: E.Call) -> Fn:
-    """(barrier [, parity [, whether threads of the cluster arrive there]])"""
+    """(barrier [, parity])"""
     barrier = code.value(e.args[0])
     parity = code.value(e.args[1]) if len(e.args) > 1 else lambda st: 0
 

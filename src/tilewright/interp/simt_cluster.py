@@ -16,6 +16,7 @@ import numpy as np
 from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
+from ..loopir.expr import const_int
 from .simt_barrier import arrive, places, require_made, running_lanes, tell
 from .simt_expr import Code, Fn
 from .simt_report import BOUNDS, RACE_BLOCKS
@@ -58,18 +59,23 @@ def _rank(code: Any, e: E.Call) -> Fn:
 
 
 def _sync(code: Any, e: E.Call) -> Fn:
+    """(whether memory need not be seen)"""
+    relaxed = bool(e.args) and const_int(e.args[0]) != 0
+
     def run(st: State) -> Any:
         if st.quiet:
             return np.int32(0)
         cluster = st.geometry.cluster
         require_whole(st, st.block_in // cluster, st.blocks // cluster, "cluster")
+        st.met, st.far = st.tick(), None
+        if relaxed:
+            return np.int32(0)
         sync_block(st)
         st.sync_cluster = (
             st.sync_block if st.mask is None else np.where(st.mask, st.sync_block, st.sync_cluster)
         )
         if st.barriers is not None:
             st.barriers.share(st, st.mask, cluster)
-        st.far = None
         return np.int32(0)
 
     return run

@@ -147,6 +147,7 @@ class State:
         self.sync_block: Any = 0
         self.sync_warp: Any = 0
         self.sync_cluster: Any = 0
+        self.met = 0  # when clusters met last, whatever they see of memory
         self.floor = 0  # the least of sync_block
         self.warp_order = False  # warps have had barriers of their own
         self.tainted = False

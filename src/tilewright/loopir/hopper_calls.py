@@ -59,7 +59,8 @@ def ptx_fence_proxy_async() -> Call:
 
 
 def ptx_arrive_barrier(barrier_id: Any, block: Any = None) -> Call:
-    """Arrive at a barrier, or at that of a `block` of the cluster, by its rank. Raises OperandError
+    """Arrive at a barrier, or at that of a `block` of the cluster, by its rank, whose threads see
+    by it that copies and products have ended, not what this thread has stored. Raises OperandError
     where `barrier_id` or `block` is neither a number nor an expression."""
     if block is None:
         return Call("handle", "tir.ptx_arrive_barrier", (barrier_id,))
@@ -72,13 +73,11 @@ def ptx_arrive_barrier_expect_tx(barrier_id: Any, byte_count: Any) -> Call:
     return Call("handle", "tir.ptx_arrive_barrier_expect_tx", (barrier_id, byte_count))
 
 
-def ptx_wait_barrier(barrier_id: Any, parity: Any = 0, cluster: bool = False) -> Call:
+def ptx_wait_barrier(barrier_id: Any, parity: Any = 0) -> Call:
     """Wait for the end of a barrier's phase of that parity: the first one has parity 0, the next
-    one 1, and so on in turns. `cluster`: threads of other blocks arrive there, too. TVM's call
-    waits for the first phase alone. Raises OperandError where `barrier_id` or `parity` is neither a
-    number nor an expression."""
-    args = (barrier_id, parity, 1) if cluster else (barrier_id, parity)
-    return Call("handle", "tir.ptx_wait_barrier", args)
+    one 1, and so on in turns. TVM's call waits for the first phase alone. Raises OperandError where
+    `barrier_id` or `parity` is neither a number nor an expression."""
+    return Call("handle", "tir.ptx_wait_barrier", (barrier_id, parity))
 
 
 def ptx_cluster_rank() -> Call:
@@ -86,9 +85,11 @@ def ptx_cluster_rank() -> Call:
     return Call("int32", "tir.ptx_cluster_rank", ())
 
 
-def ptx_cluster_sync() -> Call:
-    """Wait for all threads of the blocks of a cluster."""
-    return Call("handle", "tir.ptx_cluster_sync", ())
+def ptx_cluster_sync(relaxed: bool = False) -> Call:
+    """Wait for all threads of the blocks of a cluster. `relaxed`: who waits sees the barriers that
+    others have made and fenced (`ptx_fence_barrier_init`), but no other memory that they have
+    written; a device need not wait for that then, which takes hundreds of clocks."""
+    return Call("handle", "tir.ptx_cluster_sync", (int(relaxed),))
 
 
 def ptx_cluster_load(dtype: str, shared_ptr: Any, block: Any) -> Call:

@@ -409,9 +409,9 @@ class _Body:
         ]
 
     def meet(self) -> Stmt:
-        """All threads that use each other's barriers."""
+        """All threads that use each other's barriers: copies bring the rest."""
         shared = max(self.tile.cluster) > 1
-        return Evaluate(H.ptx_cluster_sync() if shared else storage_sync("shared"))
+        return Evaluate(H.ptx_cluster_sync(relaxed=True) if shared else storage_sync("shared"))
 
     def one_thread(self, body: Stmt, condition: Any = None) -> Stmt:
         first = self.thread.equal(0)
@@ -453,7 +453,7 @@ class _Body:
 
         def copy(at: _Step) -> Stmt:
             load = self.load(at.k, at.stage)
-            free = Evaluate(H.ptx_wait_barrier(at.stage + stages, 1 - at.turn, blocks > 1))
+            free = Evaluate(H.ptx_wait_barrier(at.stage + stages, 1 - at.turn))
             return seq(free, load) if again else load  # the first turn is free
 
         def step(at: _Step) -> Stmt:
