@@ -103,10 +103,12 @@ CLUSTER_PARTS = "\n".join(
         ),
         _function(
             "tw_barrier_arrive_at(unsigned long long* barrier, int block)",
-            '  asm volatile("{\\n.reg .b32 there;\\n"\n'
-            '               "mapa.shared::cluster.u32 there, %0, %1;\\n"\n'
-            '               "mbarrier.arrive.shared::cluster.b64 _, [there];\\n}"\n'
-            f'               :: {_BARRIER}, "r"(block) : "memory");\n',
+            # the address may be computed once, before a loop
+            "  unsigned int there;\n"
+            '  asm("mapa.shared::cluster.u32 %0, %1, %2;"\n'
+            f'      : "=r"(there) : {_BARRIER}, "r"(block));\n'
+            '  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];"\n'
+            '               :: "r"(there) : "memory");\n',
         ),
     )
 )

@@ -34,7 +34,7 @@ from ...base.dtype import parse
 from ...base.errors import ScheduleError
 from ...loopir import hopper_calls as H
 from ...loopir.buffer import Buffer, decl_buffer
-from ...loopir.calls import storage_sync
+from ...loopir.calls import storage_sync, tvm_warp_shuffle
 from ...loopir.construct import cast
 from ...loopir.expr import And, Call, FloorDiv, FloorMod, PrimExpr, Var, const
 from ...loopir.stmt import (
@@ -528,6 +528,8 @@ class _Body:
         """All steps, and the wait for their sums."""
         body = seq(self.rounds(name, step), self.wait_for_sums())
         group = FloorDiv(self.thread, const(GROUP)) * GROUP_ROWS
+        if self.tile.rows > GROUP_ROWS:  # of lane 0, so that it is known to be one of a warp
+            group = tvm_warp_shuffle(const(0xFFFFFFFF, "uint32"), group, 0, 32, 32)
         for var, side, first in zip(self.descriptors, self.sides, (group, const(0))):
             body = LetStmt(var, side.descriptor(first), body)
         return body
