@@ -135,7 +135,12 @@ BULK = _function(
     '               " [%0], [%1], %2, [%3];"\n'
     f'               :: "r"({_PLACE}(to)), "l"(from), "r"(bytes), {_BARRIER} : "memory");\n',
 )
+BAR_SYNC = (
+    f"{DEVICE} void tw_bar_sync(int barrier, int threads) {{\n"
+    '  asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory");\n}\n'
+)
 HOPPER_PARTS = {
+    "bar sync": BAR_SYNC,
     "bulk copy": BULK,
     "tensor map": MAP,
     "barriers": BARRIER_PARTS,
@@ -238,6 +243,17 @@ def _wait_at(p: Any, e: E.Call) -> str:
     """(barrier [, parity])"""
     parity = bare(p.expr(e.args[1])) if len(e.args) > 1 else "0"
     return f"tw_barrier_wait({_barrier(p, e.args[0])}, {parity})"
+
+
+def _bar_sync(p: Any, e: E.Call) -> str:
+    """(barrier, threads)"""
+    number, threads = (const_int(x) for x in e.args)
+    if number is None or not 1 <= number <= 15 or not threads or threads % 32:
+        raise CompileError(
+            f"ptx_bar_sync takes a barrier from 1 to 15 and whole warps of threads, not {e.args}"
+        )
+    p.need("bar sync")
+    return f"tw_bar_sync({number}, {threads})"
 
 
 def _meet(p: Any, e: E.Call) -> str:
@@ -397,6 +413,7 @@ HOPPER_CALLS: dict[str, ExprRule] = {
     "tir.ptx_cluster_rank": _alone("cluster", "tw_cluster_rank"),
     "tir.ptx_cluster_sync": _meet,
     "tir.ptx_cluster_load": _cluster_load,
+    "tir.ptx_bar_sync": _bar_sync,
     "tir.ptx_fence_barrier_init": _alone("barriers", "tw_fence_barrier_init"),
     "tir.ptx_fence_proxy_async": _alone("barriers", "tw_fence_proxy_async"),
     "tir.ptx_cp_async_bulk_tensor": _copy,

@@ -8,8 +8,8 @@ _NAMES = (
     "unroll vectorize parallel auto_unroll_max_step unroll_explicit unroll_factor import_c "
     "import_llvm loop_partition_hint parallel_launch_point parallel_stride_pattern "
     "parallel_barrier_when_finish parallel_there_and_back parallel_rows debug_skip_region "
-    "tree_reduce launch_bounds_min_blocks cluster_dims layout_transform tensor_core "
-    "prefetch_evenly skip_zeros"
+    "tree_reduce launch_bounds_min_blocks cluster_dims persistent_blocks "
+    "layout_transform tensor_core prefetch_evenly skip_zeros"
 )
 _PREFIX = "pragma_"
 

@@ -16,8 +16,9 @@ import numpy as np
 
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
+from ..loopir.expr import const_int
 from .simt_expr import Code, Fn
-from .simt_report import BOUNDS, DEADLOCK, FENCE, RACE, UNWRITTEN
+from .simt_report import BOUNDS, DEADLOCK, DIVERGENT, FENCE, RACE, UNWRITTEN
 from .simt_shadow import conflicts
 from .simt_state import Array, State
 
@@ -47,7 +48,8 @@ class Barriers:
         self.told = np.zeros((*shape, self.cluster * count), np.int64)
         self.times = np.zeros((*shape, warps), np.int64)
         self.version = 0
-        st.known = np.zeros((st.blocks * st.geometry.warps, warps), np.int64)
+        if st.known is None:
+            st.known = np.zeros((st.blocks * st.geometry.warps, warps), np.int64)
         # of copies: barrier and phase in each block, by their numbers
         self.flights = 0
         self.flight_barrier = np.zeros(64, np.int64)
@@ -287,6 +289,34 @@ def _wait(code: Any, e: E.Call) -> Fn:
     return run
 
 
+def _bar_sync(code: Any, e: E.Call) -> Fn:
+    """(barrier, threads)"""
+    count = const_int(e.args[1])
+
+    def run(st: State) -> Any:
+        lanes = running_lanes(st)
+        here = np.bincount(st.block_in[lanes], minlength=st.blocks)
+        wrong = (here > 0) & (here != count)
+        if wrong.any():
+            block = int(np.flatnonzero(wrong)[0])
+            lane = int(lanes[st.block_in[lanes] == block][0])
+            text = f"waits for {count} threads at a barrier that {here[block]} come to"
+            tell(st, DIVERGENT, lane, text, int(wrong.sum()))
+        now, warps = st.tick(), st.geometry.warps
+        if st.known is None:
+            st.known = np.zeros((st.blocks * warps, st.geometry.cluster * warps), np.int64)
+        meeting = np.zeros(len(st.known), np.bool_)
+        meeting[st.warp[lanes]] = True
+        number = np.arange(len(meeting))
+        for warp in np.flatnonzero(meeting):  # each knows what all of its block have done
+            of = number[meeting & (number // warps == warp // warps)]
+            st.known[warp, of % (st.geometry.cluster * warps)] = now
+        st.report.barriers += int((here > 0).sum())
+        return np.int32(0)
+
+    return run
+
+
 def require_fenced(st: State, lanes: Array, block: Array, number: Array) -> None:
     """Report copies that may not see the barrier that they count at."""
     bad = ~barriers(st).fenced[block, number]
@@ -307,5 +337,6 @@ Code.calls.update(
         "tir.ptx_arrive_barrier": _arrive,
         "tir.ptx_arrive_barrier_expect_tx": _arrive,
         "tir.ptx_wait_barrier": _wait,
+        "tir.ptx_bar_sync": _bar_sync,
     }
 )

@@ -29,6 +29,7 @@ from .expr import Call, StringImm, const_int, convert
 
 TENSOR_MAP = "tir.tensor_map"
 CLUSTER = "pragma_cluster_dims"
+TURN = "tir.persistent_turn"
 MOST_IN_CLUSTER = 8
 """Blocks that a cluster may have on every device that has clusters."""
 MODES = {0: 0, 128: 1, 64: 2, 32: 3}
@@ -46,6 +47,17 @@ def ptx_init_barrier_thread_count(barrier_id: Any, thread_count: Any) -> Call:
     thread, before a barrier of the block."""
     args = (barrier_id, thread_count)
     return Call("handle", "tir.ptx_init_barrier_thread_count", args)
+
+
+def persistent_turn() -> Call:
+    """How many blocks a block has done the work of before (the pragma "persistent_blocks")."""
+    return Call("int32", TURN, ())
+
+
+def ptx_bar_sync(barrier_id: int, thread_count: int) -> Call:
+    """Wait for so many threads of the block, all that come to a barrier of this number (1 to 15,
+    beside that of all threads); accesses of memory are in order. Whole warps."""
+    return Call("handle", "tir.ptx_bar_sync", (barrier_id, thread_count))
 
 
 def ptx_fence_barrier_init() -> Call:

@@ -18,6 +18,7 @@ from .inject_async_copy import inject_async_copy
 from .lower_thread_allreduce import lower_thread_allreduce
 from .lower_warp_memory import lower_warp_memory
 from .merge_shared import merge_shared
+from .persistent_blocks import persistent_blocks
 from .split_host_device import DeviceProgram, split_host_device
 from .sync_threads import sync_threads
 from .trim_fragments import trim_fragments
@@ -40,6 +41,7 @@ PASSES: tuple[DevicePass, ...] = (
     _plain(verify_memory),  # before anything is added to the user's program
     _plain(merge_shared),  # before barriers, which sharing may need more of
     _plain(sync_threads),  # when every access stands where it will be
+    _plain(persistent_blocks),  # barriers in what follows a parting of threads are some of them
     inject_async_copy,  # what barriers order may come late; allreduce brings barriers of its own
     lower_thread_allreduce,  # brings its own barriers: after those for the user's statements
     _plain(trim_fragments),  # places of fragments are constants after unrolling

@@ -81,8 +81,10 @@ from tilewright.loopir.expr import Var as Var
 from tilewright.loopir.expr import const as const
 from tilewright.loopir.expr_groups import any_size as _any_size
 from tilewright.loopir.hopper_calls import create_barriers as create_barriers
+from tilewright.loopir.hopper_calls import persistent_turn as persistent_turn
 from tilewright.loopir.hopper_calls import ptx_arrive_barrier as ptx_arrive_barrier
 from tilewright.loopir.hopper_calls import ptx_arrive_barrier_expect_tx as ptx_arrive_barrier_expect_tx
+from tilewright.loopir.hopper_calls import ptx_bar_sync as ptx_bar_sync
 from tilewright.loopir.hopper_calls import ptx_cluster_load as ptx_cluster_load
 from tilewright.loopir.hopper_calls import ptx_cluster_rank as ptx_cluster_rank
 from tilewright.loopir.hopper_calls import ptx_cluster_sync as ptx_cluster_sync

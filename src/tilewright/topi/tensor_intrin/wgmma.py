@@ -17,6 +17,9 @@ filled again when the warps of all have waited. Or each multiplies a part of the
 all of them make (`joined`), and they add up their sums in each other's shared memory, each those of
 its own columns: a reduction that is cut without a kernel that joins it.
 
+A block may make several tiles (`persistent`, the pragma "persistent_blocks"): the warp group that
+copies goes on with the next one while the others store their sums, and barriers count on.
+
 Operands are read by tensor maps, which give zeros beyond the edges of the arrays: the tile may
 reach over them, and a reduction need not divide.
 
@@ -82,7 +85,8 @@ class WarpGroupTile:
     part of the reduction that is the tile's, where it is cut in parts; the last one reaches over
     its end. `cluster`: blocks of a cluster, which follow each other along blockIdx.x, below and
     beside each other; there are several of one kind alone. `joined`: so many blocks beside each
-    other are a cluster that cuts the reduction. Raises ScheduleError where a warp group has no such
+    other are a cluster that cuts the reduction. `persistent`: the block may make several tiles.
+    Raises ScheduleError where a warp group has no such
     tile.
     """
 
@@ -97,6 +101,7 @@ class WarpGroupTile:
     length: int | None = None
     cluster: tuple[int, int] = (1, 1)
     joined: int = 1
+    persistent: bool = False
 
     def __post_init__(self) -> None:
         wrong = self._wrong()
@@ -120,6 +125,8 @@ class WarpGroupTile:
         wrong = self._wrong_cluster(self.cluster) or self._wrong_joined()
         if wrong:
             return wrong
+        if self.persistent and (not self.specialized or self.joined > 1):
+            return "blocks that make several tiles have a warp group that copies, and join no sums"
         m, n, k = self.extents
         for name, row in (("A", k if self.along[0] else m), ("B", k if self.along[1] else n)):
             if not isinstance(row, int):
@@ -384,6 +391,7 @@ class _Body:
         if tile.joined > 1:
             size = (tile.threads * tile.wide // 2,)
             self.exchange = decl_buffer(size, SUMS[tile.dtype], "exchange", scope="shared")
+        self.stages = min(tile.stages, self.steps)  # that are filled
         self.descriptors = (Var("a_tile", "uint64"), Var("b_tile", "uint64"))
 
     def whole(self) -> Stmt:
@@ -446,8 +454,9 @@ class _Body:
         """Barriers 0, 1, ... say that a stage is full, those behind them that it is free, at which
         each warp arrives: it knows of its own part of a product only. It arrives at those of all
         blocks of its cluster, a thread at each, since all fill its stages."""
-        stages, threads, blocks = self.tile.stages, self.tile.threads, max(self.tile.cluster)
-        again = self.steps > stages  # whether stages are filled more than once
+        stages, threads, blocks = self.stages, self.tile.threads, max(self.tile.cluster)
+        # whether stages are filled more than once
+        again = self.steps > stages or self.tile.persistent
         lane = FloorMod(self.thread, const(32))
         arrives, there = (lane.equal(0), None) if blocks == 1 else (lane < blocks, lane)
 
@@ -456,17 +465,22 @@ class _Body:
             free = Evaluate(H.ptx_wait_barrier(at.stage + stages, 1 - at.turn))
             return seq(free, load) if again else load  # the first turn is free
 
-        def step(at: _Step) -> Stmt:
-            arrive = Evaluate(H.ptx_arrive_barrier(at.before(stages) + stages, there))
-            free = IfThenElse(And(arrives, at.k > 0), arrive)
-            return seq(self.multiply(at, again), *([free] if again else []))
+        def free(stage: Any, condition: Any) -> Stmt:
+            arrive = Evaluate(H.ptx_arrive_barrier(stage + stages, there))
+            return IfThenElse(condition, arrive)
 
+        def step(at: _Step) -> Stmt:
+            own = [free(at.before(stages), And(arrives, at.k > 0))] if again else []
+            return seq(self.multiply(at, again), *own)
+
+        # the stage of the last step, for the next tile
+        last = [free(const((self.steps - 1) % stages), arrives)] if self.tile.persistent else []
         copying = IfThenElse(self.thread.equal(threads), self.rounds("k_copied", copy))
-        own = seq(self.products("k", step), *self.given())
+        own = seq(self.products("k", step), *last, *self.given())
         sides = IfThenElse(self.thread >= threads, copying, own)
         return seq(
             *self.barriers([1] * stages + [blocks * threads // 32] * stages * again),
-            AttrStmt(const(0), "warp_specialized", const(1), sides),
+            AttrStmt(const(0), "warp_specialized", const(threads), sides),
             *([self.meet()] if blocks > 1 else []),  # before a block ends that others reach
             *self.joined(),
         )
@@ -513,15 +527,19 @@ class _Body:
     def rounds(self, name: str, step: Callable[[_Step], Stmt]) -> Stmt:
         """A loop over all steps, of which the device's compiler writes out as many as there are
         stages: so the numbers of these are constants."""
-        stages = min(self.tile.stages, self.steps)
+        stages = self.stages
         turn, stage = Var(f"{name}_turn", "int32"), Var(f"{name}_stage", "int32")
-        at = _Step(turn * stages + stage, stage, FloorMod(turn, const(2)))
+        turns, rest = -(-self.steps // stages), self.steps % stages
+        filled: Any = turn
+        if self.tile.persistent:  # tiles before have filled a stage as often as this one does
+            each = turns - cast("int32", stage >= rest) if rest else const(turns)
+            filled = H.persistent_turn() * each + turn
+        at = _Step(turn * stages + stage, stage, FloorMod(filled, const(2)))
         body = step(at)
-        if self.steps % stages:
+        if rest:
             body = IfThenElse(at.k < self.steps, body)
         once = For(stage, 0, stages, ForKind.UNROLLED, body)
         marked = AttrStmt(stage, "pragma_unroll_explicit", const(0), once)
-        turns = -(-self.steps // stages)
         return For(turn, 0, turns, ForKind.SERIAL, marked, annotations={UNROLL_BY: const(1)})
 
     def products(self, name: str, step: Callable[[_Step], Stmt]) -> Stmt:

@@ -30,12 +30,13 @@ LATENCY = 1500  # from the start of a block to its first products, and its last 
 _FAR = 700  # clocks from the device's memory
 _BESIDE = 40  # registers of a thread beside its sums
 _SUM = 4  # bytes
+_TURN = 300  # from the last products of a tile to the first of the next that a block makes
 _LEAST = 4  # steps of a part: fewer are not as many as are under way
 # of the same clocks the first; those of four are for measurements to choose: a GPC has pairs of
 # multiprocessors, some of which they leave idle
 _CLUSTERS, _MORE = ((1, 1), (2, 1), (1, 2)), ((4, 1), (1, 4))
 _MEETING = 600  # clocks: a cluster's blocks start at once, and meet twice
-_JOINED, _LEAST_JOINED = (2, 4, 8), 32  # blocks, and columns of each
+_JOINED, _LEAST_JOINED = (2, 4, 8), 16  # blocks, and columns of each
 # bytes a clock that a multiprocessor reads of another's shared memory: 3.3 TB/s of all at 1.7 GHz
 # (Luo et al., Benchmarking and Dissecting the Nvidia Hopper GPU Architecture, 2024)
 _BETWEEN = 14
@@ -48,7 +49,8 @@ Cluster = tuple[int, int]  # blocks below and beside each other
 class GroupPlan:
     """Rows and columns of a block's tile, into how many `parts` the reduction is cut, and blocks of
     a cluster below and beside each other, or that join their sums: columns are those of all of
-    them; `clocks` that the model counts."""
+    them; whether blocks stay (`persistent`) and make tiles one after another; `clocks` that the
+    model counts."""
 
     rows: int
     columns: int
@@ -56,6 +58,7 @@ class GroupPlan:
     clocks: float
     cluster: Cluster = (1, 1)
     joined: int = 1
+    persistent: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,9 +151,11 @@ class Work:
         if joined > 1:
             each += sums / _SHARED + sums * (1 - 1 / joined) / _BETWEEN
         rounds = -(-busiest // _at_once(rows, columns, machine))
-        clocks = busiest * each + rounds * start
+        # where several blocks have room, one multiplies while another one begins or ends
+        stays = joined == 1 and rounds == busiest > 1
+        clocks = busiest * each + (start + (rounds - 1) * _TURN if stays else rounds * start)
         clocks += joining_clocks(parts, self.rows * self.columns * self.count * _SUM)
-        return GroupPlan(rows, columns, parts, clocks, cluster, joined)
+        return GroupPlan(rows, columns, parts, clocks, cluster, joined, stays)
 
 
 def _at_once(rows: int, columns: int, machine: GpuMachine) -> int:

@@ -103,7 +103,12 @@ def tile_for(
     most = min(_STAGES[-1], _room(tile, machine) // tile.stage_bytes, max(steps // tile.joined, 2))
     best = work.stages(tile.rows, tile.wide, most)
     (stages,) = machine.choose(name, "stages", nearby(best, *_STAGES, most=most))
-    return replace(tile, stages=stages)
+    persistent = False
+    if tile.joined == 1 and machine.processors:
+        stays = (plan.persistent, not plan.persistent)
+        (stay,) = machine.choose(name, "persistent", [(int(x),) for x in stays])
+        persistent = bool(stay)
+    return replace(tile, stages=stages, persistent=persistent)
 
 
 def _in_cluster(
@@ -178,7 +183,17 @@ def schedule_on_warp_groups(
         (tile.rows, tile.columns),
         (below, beside * tile.joined),
     )
+    if tile.persistent:
+        # as many blocks as there are multiprocessors, in whole clusters
+        count = machine.processors // tile.blocks * tile.blocks
+        stage.pragma(place, "persistent_blocks", count)
     stage.unroll(stripe)
+    if wide == _PAD * 2 and tile.held % 4 == 0:
+        # two rows that threads read side by side lie in different banks if one is between them
+        y, odd = stage.split(y, factor=2)
+        y, pair = stage.split(y, factor=2)
+        stage.reorder(y, odd, pair, x)
+        y = stage.fuse(y, odd, pair)
     flat = stage.fuse(y, x)
     if lanes > 1:
         flat, vector = stage.split(flat, factor=lanes)
