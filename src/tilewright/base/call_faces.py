@@ -29,7 +29,7 @@ _CALLS: Mapping[str, str] = {
     "loopir.hopper_calls": (
         "create_barriers ptx_init_barrier_thread_count ptx_arrive_barrier ptx_cluster_rank "
         "ptx_cluster_sync ptx_cluster_load persistent_turn "
-        "ptx_bar_sync "
+        "ptx_bar_sync stream_steps stream_sums "
         "ptx_arrive_barrier_expect_tx ptx_wait_barrier ptx_fence_barrier_init "
         "ptx_fence_proxy_async tensor_map ptx_cp_async_bulk_tensor ptx_cp_async_bulk "
         "ptx_wgmma_descriptor ptx_wgmma_fence ptx_wgmma ptx_wgmma_commit_group "

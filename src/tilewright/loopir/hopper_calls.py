@@ -29,7 +29,7 @@ from .expr import Call, StringImm, const_int, convert
 
 TENSOR_MAP = "tir.tensor_map"
 CLUSTER = "pragma_cluster_dims"
-TURN = "tir.persistent_turn"
+TURN, STEPS, SUMS = "tir.persistent_turn", "tir.stream_steps", "tir.stream_sums"
 MOST_IN_CLUSTER = 8
 """Blocks that a cluster may have on every device that has clusters."""
 MODES = {0: 0, 128: 1, 64: 2, 32: 3}
@@ -52,6 +52,19 @@ def ptx_init_barrier_thread_count(barrier_id: Any, thread_count: Any) -> Call:
 def persistent_turn() -> Call:
     """How many blocks a block has done the work of before (the pragma "persistent_blocks")."""
     return Call("int32", TURN, ())
+
+
+def stream_steps(what: int) -> Call:
+    """Of a block that has a part of all steps of all blocks of a kernel (stream-K): the first step
+    of the present one (0), how many of it there are (1), and how many it has done before (2)."""
+    return Call("int32", STEPS, (what,))
+
+
+def stream_sums(dtype: str, accumulator: Any, count: int, steps: int) -> Call:
+    """Here the first `count` registers of an accumulator have the sums of this block's part, or of
+    all `steps` of one that the pragma "persistent_blocks" has made of a kernel. Raises
+    TilewrightError where `dtype` is no type such as 'float32'."""
+    return Call(dtype, SUMS, (accumulator, count, steps))
 
 
 def ptx_bar_sync(barrier_id: int, thread_count: int) -> Call:

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..base.errors import CompileError
+from ..base.errors import CompileError, InternalError
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.calls import storage_sync
@@ -36,6 +36,7 @@ from ..loopir.rewrite import Rewriter, handles
 from ..loopir.subst import substitute
 from ..loopir.visit import walk
 from .statement_accesses import is_barrier
+from .stream_blocks import Kept, Shares, kept_sums
 from .unify_threads import is_launch
 
 PRAGMA = "pragma_persistent_blocks"
@@ -96,17 +97,25 @@ def _kernel(kernel: S.AttrStmt, said: Any) -> Any:
     total: Any = order[0].value
     for s in order[1:]:
         total = total * s.value
+    kept = kept_sums(body)  # where blocks share all steps (stream_blocks.py)
     extents = {id(s): s.value for s in launches}
-    if (const_int(total) or count + 1) <= count:
+    shares: Shares | None = None
+    after: S.Stmt | None = None
+    if kept is None and (const_int(total) or count + 1) <= count:
         body = _Turn(const(0)).stmt(body)  # each has one
     else:
-        body = _Loops(order, total, count).whole(body)
+        loops = _Loops(order, total, count)
+        if kept is None:
+            body = loops.whole(body)
+            extents[id(order[0])] = least(total, count)
+        else:
+            shares, body, after = loops.shared(body, kept, launches)
+            extents[id(order[0])] = const(count)
         extents = {key: value for key, value in extents.items() if key not in map(id, order[1:])}
-        extents[id(order[0])] = least(total, count)
     for s in reversed(launches):
         if id(s) in extents:
             body = S.AttrStmt(s.node, s.attr_key, extents[id(s)], body)
-    return body
+    return body if shares is None or after is None else shares.whole(body, after)
 
 
 class _Plain(Rewriter):
@@ -136,6 +145,13 @@ class _Parted(NamedTuple):
     sides: S.AttrStmt
     beside: list[S.Stmt]
     after: list[S.Stmt]
+
+    def whole(self, then: S.Stmt, other: S.Stmt) -> S.Stmt:
+        """The kernel with other sides, and nothing behind."""
+        branch: Any = self.sides.body
+        sides = S.IfThenElse(branch.condition, then, other)
+        parted = S.AttrStmt(self.sides.node, SIDES, self.sides.value, sides)
+        return self.around(S.seq(*self.before, parted, *self.beside))
 
 
 def _parted(body: S.Stmt) -> _Parted | None:
@@ -193,29 +209,47 @@ class _Loops:
             again = [S.Evaluate(storage_sync("shared"))] if shares else []
             return self.loop("turn", S.seq(body, *again))
         branch: Any = parts.sides.body
-        threads = const_int(parts.sides.value) or 0
-        users = S.seq(
-            branch.else_case,
-            S.Evaluate(ptx_bar_sync(_BARRIER, threads)),  # who stored results of the turn before
-            *(_Barriers(threads).stmt(s) for s in parts.after),
-        )
-        sides = S.IfThenElse(
-            branch.condition,
-            self.loop("turn_copied", branch.then_case),
-            self.loop("turn", users),
-        )
-        parted = S.AttrStmt(parts.sides.node, SIDES, parts.sides.value, sides)
-        return parts.around(S.seq(*parts.before, parted, *parts.beside))
+        users = S.seq(branch.else_case, self.after(parts))
+        return parts.whole(self.loop("turn_copied", branch.then_case), self.loop("turn", users))
 
-    def loop(self, name: str, body: S.Stmt) -> S.Stmt:
-        turn, block = E.Var(name, "int32"), E.Var(f"{name}_block", "int32")
+    def after(self, parts: _Parted) -> S.Stmt:
+        """What one side of a kernel does behind the branch."""
+        threads = const_int(parts.sides.value) or 0
+        own = (_Barriers(threads).stmt(s) for s in parts.after)
+        # who stored results of the turn before
+        return S.seq(S.Evaluate(ptx_bar_sync(_BARRIER, threads)), *own)
+
+    def shared(
+        self, body: S.Stmt, kept: Kept, launches: list[S.AttrStmt]
+    ) -> tuple[Shares, S.Stmt, S.Stmt]:
+        """A kernel whose blocks share all steps, and what follows sums in the one that joins."""
+        parts = _parted(body)
+        if parts is None:
+            raise InternalError("stream_sums stands in a kernel whose threads part")
+        threads = const_int(parts.sides.value) or 0
+        axis = self.blocks[0].node.var
+        shares = Shares(body, kept, axis, self.total, self.count, threads, self.placed)
+        (shares.thread,) = (s.node.var for s in launches if s.node.thread_tag == "threadIdx.x")
+        branch: Any = parts.sides.body
+        copying = shares.loop("turn_copied", branch.then_case)
+        using = shares.loop("turn", branch.else_case, self.after(parts))
+        after = substitute(S.seq(*parts.after), {shares.thread: shares.joiner})
+        return shares, parts.whole(copying, using), after
+
+    def placed(self, body: S.Stmt, block: Any) -> S.Stmt:
+        """A statement for a block."""
         rest: Any = block
         places: dict[E.Var, Any] = {}
         for s in self.blocks[:-1]:
             places[s.node.var] = rest % s.value
             rest = rest // s.value
         places[self.blocks[-1].node.var] = rest
-        body = substitute(_Turn(turn).stmt(body), places)
+        placed: S.Stmt = substitute(body, places)
+        return placed
+
+    def loop(self, name: str, body: S.Stmt) -> S.Stmt:
+        turn, block = E.Var(name, "int32"), E.Var(f"{name}_block", "int32")
+        body = self.placed(_Turn(turn).stmt(body), block)
         known = const_int(self.total)
         if known is None or known % self.count:
             body = S.IfThenElse(block < self.total, body)

@@ -140,6 +140,40 @@ def test_blocks_that_stay(
     assert main.count("__syncthreads") == (max(cluster) == 1)  # when barriers are made
 
 
+@pytest.mark.parametrize("dtype, out", [("bfloat16", ""), ("float16", "float16"), ("int8", "")])
+@pytest.mark.parametrize(
+    ("size", "tile", "cluster", "blocks"),
+    [
+        ((400, 200, 328), (128, 64), (1, 1, 1), 3),  # 16 tiles
+        ((400, 200, 328), (128, 64), (1, 1, 1), 5),
+        ((512, 256, 456), (128, 128), (2, 1, 1), 6),
+        ((197, 200, 712), (64, 64), (1, 2, 1), 6),  # pairs of 16 tiles
+        ((130, 64, 1040), (64, 64), (1, 1, 1), 7),  # three tiles
+        ((64, 64, 1040), (64, 64), (1, 1, 1), 5),  # parts of one tile
+    ],
+)
+def test_blocks_that_share_all_steps(
+    size: tuple[int, int, int], tile: Any, cluster: Any, blocks: int, dtype: str, out: str
+) -> None:
+    """Sums of parts are kept, and added up in order by a second kernel."""
+    flips = (False, True)
+    given = {"tile": tile, "cluster": cluster, "persistent": (2,), "parts": (1,), "stages": (3,)}
+    target = f"{HOPPER} -multi_processor_count={blocks}"
+    f, source = built(size, dtype, flips, given, out, target)
+    assert "parts +" in source  # what is kept of shares
+    assert check(f, size, dtype, flips, out).blocks == blocks
+
+
+def test_shares_of_whole_tiles_need_no_second_kernel() -> None:
+    size = (512, 256, 512)
+    given = {"tile": (128, 128), "cluster": (2, 1, 1), "persistent": (2,), "parts": (1,)}
+    f, source = built(
+        size, "float16", (False, True), given, "", f"{HOPPER} -multi_processor_count=4"
+    )
+    assert source.count('extern "C" __global__') == 1
+    check(f, size, "float16", (False, True))
+
+
 def test_blocks_that_stay_are_no_more_than_there_are_tiles() -> None:
     given = {"tile": (128, 64), "persistent": (1,), "cluster": (1, 1, 1), "parts": (1,)}
     size = (256, 64, 192)
@@ -164,6 +198,7 @@ def test_blocks_that_stay_of_rows_that_are_not_known() -> None:
     [
         {"tile": (128, 256), "cluster": (2, 1, 1), "persistent": (1,), "parts": (1,)},
         {"tile": (128, 128), "cluster": (1, 2, 1), "persistent": (0,), "parts": (1,)},
+        {"tile": (128, 256), "cluster": (2, 1, 1), "persistent": (2,), "parts": (1,)},
         {"tile": (64, 256), "cluster": (1, 1, 8), "parts": (1,)},
     ],
 )
@@ -171,9 +206,9 @@ def test_registers_and_fences(given: dict[str, tuple[int, ...]]) -> None:
     """Nothing is spilled; descriptors are uniform; no step has a fence of all memory, which only
     blocks have that give each other sums."""
     f, _ = built((4096, 4096, 4096), "float16", (False, True), given)
-    (k,) = compiled(f, "sm_90a")
-    assert k.spills == k.stack == k.losses == 0
-    assert k.count("R2UR", loop=True) <= 4
+    k, *joining = compiled(f, "sm_90a")
+    assert all(one.spills == one.stack == one.losses == 0 for one in (k, *joining))
+    assert k.count("R2UR", loop=True) <= (12 if given.get("persistent") == (2,) else 4)
     assert k.count("MEMBAR", loop=True) == 0
     assert (k.count("MEMBAR") > 0) == (given["cluster"][2] > 1)
     assert k.count("CCTL", loop=True) == 0
@@ -199,6 +234,8 @@ def test_what_a_tile_of_a_cluster_has_to_be() -> None:
         tile(joined=2, length=128)
     with pytest.raises(ScheduleError, match="make several tiles"):
         tile(joined=2, persistent=True)
+    with pytest.raises(ScheduleError, match="share all steps make several tiles"):
+        tile(stream=True)
 
 
 @pytest.mark.parametrize(
@@ -215,4 +252,4 @@ def test_what_the_model_chooses(
 ) -> None:
     m, n, k = size
     plan = Work(m, n, 1, k // 64).plans(MACHINE, 1)[0]
-    assert (plan.cluster, plan.joined, plan.persistent) == (cluster, joined, persistent), plan
+    assert (plan.cluster, plan.joined, bool(plan.stays)) == (cluster, joined, persistent), plan

@@ -197,13 +197,13 @@ def test_stages_are_under_way_and_a_block_fits() -> None:
 @pytest.mark.parametrize(
     ("size", "tile", "blocks"),
     [
-        ((4096, 4096, 4096), (128, 256), 512),
+        ((4096, 4096, 4096), (128, 256), 132),
         ((2048, 1024, 1024), (128, 128), 128),
         ((2048, 512, 512), (128, 64), 128),  # in pairs, which read as little as 128 x 128 alone
         ((512, 512, 512), (64, 64), 64),
         ((80, 8192, 8192), (64, 256), 128),  # each sum in two parts
-        ((64, 1024, 8192), (64, 64), 96),  # in six: there were 16 blocks
-        ((1 << 16, 1 << 16, 1 << 16), (128, 256), 131072),  # more elements than an int32 counts
+        ((64, 1024, 8192), (64, 128), 64),  # eight blocks make a tile together
+        ((1 << 16, 1 << 16, 1 << 16), (128, 256), 132),  # more elements than an int32 counts
     ],
 )
 def test_tiles_that_fill_the_device(

@@ -6,7 +6,8 @@ multiply, on sm_90a.
 """
 
 from .mma import mma_gemm, mma_load, mma_store, round_to_tf32
-from .wgmma import WarpGroupTile, wgmma_store, wgmma_tile
+from .warp_group_tile import WarpGroupTile
+from .wgmma import wgmma_store, wgmma_tile
 from .wmma import wmma_fill, wmma_gemm, wmma_load, wmma_store
 
 __all__ = [

@@ -14,7 +14,7 @@ from tilewright.target.target import Target
 from tilewright.topi.schedules.gpu.machine import GpuMachine
 from tilewright.topi.schedules.gpu.warp_groups import schedule_on_warp_groups
 from tilewright.topi.tensor_intrin import WarpGroupTile
-from tilewright.topi.tensor_intrin.wgmma import SUMS
+from tilewright.topi.tensor_intrin.warp_group_tile import SUMS
 
 NO_MATRICES = "OpenCL C has no matrix operations of warps"
 

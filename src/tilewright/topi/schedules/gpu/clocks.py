@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import partial
 
 from ....base.dtype import parse
-from ...tensor_intrin.wgmma import SPAN
+from ...tensor_intrin.warp_group_tile import SPAN
 from .group_plan import LATENCY, Work
 from .machine import CACHE, LAUNCH, GpuMachine, cache_rate, joining_clocks
 from .matmul import FEW_ROWS

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from itertools import product
 from math import inf
 
-from ...tensor_intrin.wgmma import GROUP, GROUP_ROWS, SPAN
-from .machine import CUTS, MOST_STAGES, PORT, GpuMachine, cache_rate, joining_clocks
+from ...tensor_intrin.warp_group_tile import GROUP, GROUP_ROWS, SPAN
+from .machine import CUTS, LAUNCH, MOST_STAGES, PORT, GpuMachine, cache_rate, joining_clocks
 
 _ROWS, _COLUMNS = (128, 256, 64), (256, 128, 64, 32)  # of the same clocks the first
 _MOST = 128 * 256  # sums of a tile: more threads, or more sums a thread, have no registers
@@ -35,6 +35,7 @@ _LEAST = 4  # steps of a part: fewer are not as many as are under way
 # of the same clocks the first; those of four are for measurements to choose: a GPC has pairs of
 # multiprocessors, some of which they leave idle
 _CLUSTERS, _MORE = ((1, 1), (2, 1), (1, 2)), ((4, 1), (1, 4))
+_WORTH = 1.03  # times as fast sharing all steps has to be: the steps of a tile are fewer checks
 _MEETING = 600  # clocks: a cluster's blocks start at once, and meet twice
 _JOINED, _LEAST_JOINED = (2, 4, 8), 16  # blocks, and columns of each
 # bytes a clock that a multiprocessor reads of another's shared memory: 3.3 TB/s of all at 1.7 GHz
@@ -43,14 +44,15 @@ _BETWEEN = 14
 
 
 Cluster = tuple[int, int]  # blocks below and beside each other
+ALONE, STAYS, STREAM = range(3)
 
 
 @dataclass(frozen=True)
 class GroupPlan:
     """Rows and columns of a block's tile, into how many `parts` the reduction is cut, and blocks of
     a cluster below and beside each other, or that join their sums: columns are those of all of
-    them; whether blocks stay (`persistent`) and make tiles one after another; `clocks` that the
-    model counts."""
+    them; whether blocks stay and make tiles one after another (`stays`: ALONE, STAYS, or STREAM,
+    where they share all steps); `clocks` that the model counts."""
 
     rows: int
     columns: int
@@ -58,7 +60,7 @@ class GroupPlan:
     clocks: float
     cluster: Cluster = (1, 1)
     joined: int = 1
-    persistent: bool = False
+    stays: int = ALONE
 
 
 @dataclass(frozen=True)
@@ -151,11 +153,24 @@ class Work:
         if joined > 1:
             each += sums / _SHARED + sums * (1 - 1 / joined) / _BETWEEN
         rounds = -(-busiest // _at_once(rows, columns, machine))
+        ways = {ALONE: busiest * each + rounds * start}
         # where several blocks have room, one multiplies while another one begins or ends
-        stays = joined == 1 and rounds == busiest > 1
-        clocks = busiest * each + (start + (rounds - 1) * _TURN if stays else rounds * start)
+        if joined == 1 and rounds == busiest > 1:
+            ways[STAYS] = busiest * each + start + (rounds - 1) * _TURN
+            if parts == 1:
+                ways[STREAM] = self._streamed(blocks / processors, step, sums / rate, start)
+        best = min(clocks for way, clocks in ways.items() if way != STREAM)
+        stays = next(way for way, clocks in ways.items() if clocks <= best)
+        if ways.get(STREAM, best) * _WORTH < best:
+            stays = STREAM
+        clocks = ways[stays]
         clocks += joining_clocks(parts, self.rows * self.columns * self.count * _SUM)
         return GroupPlan(rows, columns, parts, clocks, cluster, joined, stays)
+
+    def _streamed(self, tiles: float, step: float, stored: float, start: float) -> float:
+        """Clocks where a multiprocessor has so many tiles, the last of them in part: the sums of
+        two parts are kept, and read by one more kernel."""
+        return tiles * (self.steps * step + stored + _TURN) + start + LAUNCH + 4 * stored
 
 
 def _at_once(rows: int, columns: int, machine: GpuMachine) -> int:

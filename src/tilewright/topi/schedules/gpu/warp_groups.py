@@ -20,18 +20,11 @@ from ....schedule.api import Schedule
 from ....schedule.state import GROUP_ROOT
 from ....tensor.op import PlaceholderOp, domain
 from ....tensor.tensor import Tensor
-from ...tensor_intrin.wgmma import (
-    GROUP,
-    GROUP_ROWS,
-    SPAN,
-    SUMS,
-    WarpGroupTile,
-    wgmma_store,
-    wgmma_tile,
-)
+from ...tensor_intrin.warp_group_tile import GROUP, GROUP_ROWS, SPAN, SUMS, WarpGroupTile
+from ...tensor_intrin.wgmma import wgmma_store, wgmma_tile
 from ..decisions import Value
 from ..machine import extent_of, known_extent, nearby, whole_vectors
-from .group_plan import Cluster, GroupPlan, Work
+from .group_plan import ALONE, STAYS, STREAM, Cluster, GroupPlan, Work
 from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks
 from .operands import Operand, read_widened
 from .packing import kept_as_they_lie
@@ -103,12 +96,12 @@ def tile_for(
     most = min(_STAGES[-1], _room(tile, machine) // tile.stage_bytes, max(steps // tile.joined, 2))
     best = work.stages(tile.rows, tile.wide, most)
     (stages,) = machine.choose(name, "stages", nearby(best, *_STAGES, most=most))
-    persistent = False
+    stay = ALONE
     if tile.joined == 1 and machine.processors:
-        stays = (plan.persistent, not plan.persistent)
-        (stay,) = machine.choose(name, "persistent", [(int(x),) for x in stays])
-        persistent = bool(stay)
-    return replace(tile, stages=stages, persistent=persistent)
+        ways = [ALONE, STAYS] if open_rows or length is not None else [ALONE, STAYS, STREAM]
+        order = sorted(ways, key=lambda way: way != plan.stays)
+        (stay,) = machine.choose(name, "persistent", [(way,) for way in order])
+    return replace(tile, stages=stages, persistent=stay != ALONE, stream=stay == STREAM)
 
 
 def _in_cluster(
