@@ -35,7 +35,7 @@ _LEAST = 4  # steps of a part: fewer are not as many as are under way
 # of the same clocks the first; those of four are for measurements to choose: a GPC has pairs of
 # multiprocessors, some of which they leave idle
 _CLUSTERS, _MORE = ((1, 1), (2, 1), (1, 2)), ((4, 1), (1, 4))
-_WORTH = 1.03  # times as fast sharing all steps has to be: the steps of a tile are fewer checks
+_WORTH = 1.03  # times as fast sharing all steps has to be, where each step is asked for its tile
 _MEETING = 600  # clocks: a cluster's blocks start at once, and meet twice
 _JOINED, _LEAST_JOINED = (2, 4, 8), 16  # blocks, and columns of each
 # bytes a clock that a multiprocessor reads of another's shared memory: 3.3 TB/s of all at 1.7 GHz
