@@ -16,8 +16,9 @@ import numpy as np
 
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
+from ..loopir.expr import const_int
 from .simt_expr import Code, Fn
-from .simt_report import BOUNDS, DEADLOCK, FENCE, RACE, UNWRITTEN
+from .simt_report import ASYNC, BOUNDS, DEADLOCK, FENCE, RACE, UNWRITTEN
 from .simt_shadow import conflicts
 from .simt_state import Array, State
 
@@ -29,8 +30,9 @@ class Barriers:
 
     `passed` says for each lane the end of how many phases of each barrier of its cluster it knows
     of, and `State.known` for each warp up to which time it knows what each warp of its cluster has
-    done; `told` and `times` are what those who arrived at a barrier knew of both. `version` counts
-    what may let a wait end."""
+    done; `told` and `times` are what those who arrived at a barrier knew of both, threads of its
+    block and (second) of others; `heard` and `past` what these were when its last phase ended.
+    `last` is the last phase that copies count at. `version` counts what may let a wait end."""
 
     def __init__(self, st: State, count: int) -> None:
         shape = (st.blocks, count)
@@ -44,8 +46,11 @@ class Barriers:
         self.cluster = st.geometry.cluster
         warps = self.cluster * st.geometry.warps
         self.passed = np.zeros((st.lanes, self.cluster * count), np.int64)
-        self.told = np.zeros((*shape, self.cluster * count), np.int64)
-        self.times = np.zeros((*shape, warps), np.int64)
+        sides = 1 if self.cluster == 1 else 2
+        self.told = np.zeros((*shape, sides, self.cluster * count), np.int64)
+        self.times = np.zeros((*shape, sides, warps), np.int64)
+        self.heard, self.past = self.told.copy(), self.times.copy()
+        self.last = np.full(shape, _NEVER, np.int64)
         self.version = 0
         st.known = np.zeros((st.blocks * st.geometry.warps, warps), np.int64)
         # of copies: barrier and phase in each block, by their numbers
@@ -59,9 +64,14 @@ class Barriers:
 
     def settle(self) -> None:
         """End the phases that nothing is missing of."""
-        done = (self.made != _NEVER) & (self.pending == 0) & (self.bytes == 0)
+        self.end((self.made != _NEVER) & (self.pending == 0) & (self.bytes == 0))
+
+    def end(self, done: Any) -> None:
+        """End the phases of some barriers."""
         self.phase[done] += 1
         self.pending[done] = self.expected[done]
+        self.bytes[done] = 0
+        self.heard[done], self.past[done] = self.told[done], self.times[done]
         self.version += 1
 
     def tell(self, st: State, lanes: Array, block: Array, number: Array) -> None:
@@ -71,17 +81,20 @@ class Barriers:
         since = np.broadcast_to(np.asarray(st.sync_block), (st.lanes,))[lanes][:, None]
         if self.cluster > 1:
             far = np.broadcast_to(np.asarray(st.sync_cluster), (st.lanes,))[lanes][:, None]
-            of = np.arange(self.times.shape[2])[None, :] // warps
+            of = np.arange(self.times.shape[3])[None, :] // warps
             since = np.where(of == (st.block_in[lanes] % self.cluster)[:, None], since, far)
         times = np.maximum(st.known[warp], since)
         times[np.arange(len(lanes)), warp % (self.cluster * warps)] = now
-        np.maximum.at(self.times, (block, number), times)
-        np.maximum.at(self.told, (block, number), self.passed[lanes])
+        at = block, number, (block != st.block_in[lanes]).astype(np.int64)
+        np.maximum.at(self.times, at, times)
+        np.maximum.at(self.told, at, self.passed[lanes])
 
-    def hear(self, st: State, lanes: Array, block: Array, number: Array) -> None:
-        """Let lanes that have waited know what a barrier does."""
-        np.maximum.at(st.known, st.warp[lanes], self.times[block, number])
-        self.passed[lanes] = np.maximum(self.passed[lanes], self.told[block, number])
+    def hear(self, st: State, lanes: Array, block: Array, number: Array, sides: int) -> None:
+        """Let lanes that have waited know what a barrier does: what threads of its block told it,
+        and (`sides` is 2) those of others."""
+        past, heard = (x[block, number, :sides].max(axis=1) for x in (self.past, self.heard))
+        np.maximum.at(st.known, st.warp[lanes], past)
+        self.passed[lanes] = np.maximum(self.passed[lanes], heard)
         self.passed[lanes, self.own(block, number)] = self.phase[block, number]
 
     def share(self, st: State, mask: Array | None, blocks: int = 1) -> None:
@@ -93,8 +106,9 @@ class Barriers:
             warps[st.warp[here]] = True
             _share(st.known, warps, st.blocks // blocks)
 
-    def fly(self, barrier: int) -> int:
-        """The number of a copy whose bytes count at a barrier's present phase."""
+    def fly(self, barrier: int, block: Array) -> int:
+        """The number of copies to blocks, whose bytes count at a barrier's present phase there."""
+        self.last[block, barrier] = self.phase[block, barrier]
         n = self.flights
         if n == len(self.flight_barrier):
             self.flight_barrier = np.concatenate([self.flight_barrier] * 2)
@@ -257,6 +271,7 @@ def _wait(code: Any, e: E.Call) -> Fn:
     """(barrier [, parity [, whether threads of the cluster arrive there]])"""
     barrier = code.value(e.args[0])
     parity = code.value(e.args[1]) if len(e.args) > 1 else lambda st: 0
+    sides = 2 if len(e.args) > 2 and const_int(e.args[2]) else 1
 
     def run(st: State) -> Any:
         lanes, block, number = places(st, barrier(st))
@@ -275,15 +290,27 @@ def _wait(code: Any, e: E.Call) -> Fn:
                 "bytes are missing",
                 int(stuck.sum()),
             )  # fmt: skip
-            ended = np.unique(np.stack([block[stuck], number[stuck]]), axis=1)
-            b.phase[ended[0], ended[1]] += 1  # so that the rest is looked at, too
-            b.pending[ended[0], ended[1]] = b.expected[ended[0], ended[1]]
-            b.bytes[ended[0], ended[1]] = 0
-            b.version += 1
-        b.hear(st, lanes, block, number)
+            at_once = np.unique(np.stack([block[stuck], number[stuck]]), axis=1)
+            b.end((at_once[0], at_once[1]))  # so that the rest is looked at, too
+        b.hear(st, lanes, block, number, sides)
         return np.int32(0)
 
     return run
+
+
+def require_landed(st: State) -> None:
+    """Report blocks that end, and give up their memory, while copies to it are under way: none of
+    their threads has waited for the phase that counts them."""
+    b = st.barriers
+    if b is None:
+        return
+    each = b.passed.reshape(st.blocks, -1, b.cluster, b.count).max(axis=1)
+    block = np.arange(st.blocks)
+    late = b.last >= each[block, block % b.cluster]
+    for n in np.flatnonzero(late.any(axis=0)):
+        at = int(np.flatnonzero(late[:, n])[0])
+        text = f"ends while copies to its block are under way: wait for barrier {int(n)} before"
+        tell(st, ASYNC, at * st.geometry.threads, text, int(late[:, n].sum()))
 
 
 def require_fenced(st: State, lanes: Array, block: Array, number: Array) -> None:

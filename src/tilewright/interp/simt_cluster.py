@@ -1,10 +1,10 @@
 """Clusters: blocks that follow each other along blockIdx.x and run at once, copy to each other's
 shared memory and arrive at each other's barriers.
 
-What a thread does to another block's memory is in order with what that block's threads have done
-where they have met (`ptx_cluster_sync`), or where a barrier in shared memory says so
-(simt_barrier). A block that ends gives up its memory: whoever has used another's meets all of them
-once more before.
+What a thread does to another block's memory, or blocks do to the device's, is in order with what
+that block's threads have done where they have met (`ptx_cluster_sync`), or where a barrier in
+shared memory says so (simt_barrier). A block that ends gives up its memory: whoever has used
+another's meets all of them once more before.
 """
 
 from __future__ import annotations
@@ -13,40 +13,44 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import TilewrightError
 from ..loopir import expr as E
-from .simt_barrier import arrive, places, require_made
+from .simt_barrier import arrive, places, require_made, running_lanes, tell
 from .simt_expr import Code, Fn
-from .simt_report import RACE_BLOCKS
+from .simt_report import BOUNDS, RACE_BLOCKS
 from .simt_state import Array, State
 from .simt_warp import require_whole, sync_block
 
 
 def blocks_of(st: State, lanes: Array, rank: Any) -> Array:
-    """The blocks of so many ranks in the clusters of lanes; notes that they are used."""
-    cluster = st.geometry.cluster
-    which = np.broadcast_to(np.asarray(rank, np.int64), (st.lanes,))[lanes]
-    if which.size and not 0 <= int(which.min()) <= int(which.max()) < cluster:
-        raise TilewrightError(
-            f"simt: a cluster has {cluster} blocks, of which none is {which.max()}"
-        )
+    """The blocks of so many ranks in the clusters of lanes."""
     block = st.block_in[lanes]
-    if cluster > 1 and st.far is None and lanes.size:
-        st.far = (st.site, int(lanes[0]))
-    return np.asarray(block - block % cluster + which)
+    return np.asarray(block - block % st.geometry.cluster + rank)
+
+
+def reach(st: State, lanes: Array, blocks: Array) -> None:
+    """Take note of lanes that use other blocks than their own, whose cluster has to meet yet."""
+    others = lanes[st.block_in[lanes] != blocks]
+    if others.size:
+        if st.far is None:
+            st.far = np.full((2, st.blocks // st.geometry.cluster), -1, np.int64)
+        at = st.block_in[others] // st.geometry.cluster
+        st.far[:, at] = np.stack([others, np.full_like(others, st.site)])
 
 
 def require_met(st: State) -> None:
     """Report a kernel that ends though blocks may still use those that have ended."""
     if st.far is None:
         return
-    site, lane = st.far
+    late = np.flatnonzero(st.far[0] >= 0)
+    if not late.size:
+        return
+    lane, site = st.far[:, late[0]].tolist()
     number = int(st.number[lane])
     text = (
         f"{st.geometry.thread(number)} uses another block of its cluster, which may have ended: "
         "ptx_cluster_sync behind it, before blocks end"
     )
-    st.log.add(RACE_BLOCKS, text, site, "", None, (number,))
+    st.log.add(RACE_BLOCKS, text, site, "", None, (number,), None, len(late))
 
 
 def _rank(code: Any, e: E.Call) -> Fn:
@@ -68,7 +72,8 @@ def _sync(code: Any, e: E.Call) -> Fn:
         )
         if st.barriers is not None:
             st.barriers.share(st, st.mask, cluster)
-        st.far = None
+        if st.far is not None:
+            st.far[:, st.block_in[running_lanes(st)] // cluster] = -1
         return np.int32(0)
 
     return run
@@ -80,8 +85,16 @@ def _arrive_at(code: Any, e: E.Call) -> Fn:
 
     def run(st: State) -> Any:
         lanes, _, number = places(st, barrier(st))
-        there = blocks_of(st, lanes, rank(st))
+        which = np.broadcast_to(np.asarray(rank(st), np.int64), (st.lanes,))[lanes]
+        none = (which < 0) | (which >= st.geometry.cluster)
+        if none.any():
+            lane, at = int(lanes[none][0]), int(which[none][0])
+            text = f"arrives at block {at} of a cluster of {st.geometry.cluster}"
+            tell(st, BOUNDS, lane, text, int(none.sum()))
+            lanes, number, which = lanes[~none], number[~none], which[~none]
+        there = blocks_of(st, lanes, which)
         if lanes.size:
+            reach(st, lanes, there)
             require_made(st, lanes, there, number)
             arrive(st, lanes, there, number)
         return np.int32(0)

@@ -11,6 +11,7 @@ import numpy as np
 from ..base.dtype import parse
 from ..base.errors import ArgumentError
 from ..loopir import expr as E
+from .simt_barrier import require_landed
 from .simt_cluster import require_met
 from .simt_kernel import TAGS, Kernel
 from .simt_memory import Memory, global_memory, is_shared
@@ -204,6 +205,7 @@ class Launch:
                 st.env[kind + axis] = v.astype(np.int32)
         self.kernel.run(st)
         require_met(st)
+        require_landed(st)
         for m in self.memory.values():
             if m.taint is not None:  # was read, but is unwritten still
                 m.shadow.writes[m.taint != 0] = 0

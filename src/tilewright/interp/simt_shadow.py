@@ -3,8 +3,8 @@
 Every access of one thread to an element that another thread writes needs a barrier between them,
 also within a warp, where lanes only happen to run in step. An element remembers its last write, its
 last read, the last read by another thread than that, and (memory of the whole grid) the last read
-by another block: enough to see each first race of an element, but for reads by three and more
-threads between two barriers of different kinds.
+by another block, or cluster of blocks: enough to see each first race of an element, but for reads
+by three and more threads between two barriers of different kinds.
 
 Threads that write the very same value at one place do no harm on any GPU; such writes are counted
 as benign. Memory models call them races all the same, hence the count.
@@ -159,11 +159,11 @@ class RaceShadow:
             moved = ((old ^ new) & THREAD_MASK != 0) & (old >= floor)
             self.others[at[moved]] = old[moved]
             if self.grid:
-                threads = st.geometry.threads
+                threads = st.geometry.threads * st.geometry.cluster
                 away = moved & ((old & THREAD_MASK) // threads != (new & THREAD_MASK) // threads)
                 self.far[at[away]] = old[away]
         if self.grid and lost.any():
-            threads = st.geometry.threads
+            threads = st.geometry.threads * st.geometry.cluster
             away = lost & ((now & THREAD_MASK) // threads != (new & THREAD_MASK) // threads)
             self.far[at[away]] = now[away]
 
@@ -259,7 +259,7 @@ def conflicts(st: State, prior: Array, lanes: Array, grid: bool) -> Array:
         same_warp = (who % threads) // size == (me % threads) // size
         limit = np.where(same_warp, close, limit)
     cluster = st.geometry.cluster
-    if cluster > 1:  # blocks that reach each other's shared memory
+    if cluster > 1:  # blocks that meet, and reach each other's shared memory
         far = st.sync_cluster
         if isinstance(far, np.ndarray):
             far = far[lanes]
@@ -268,7 +268,8 @@ def conflicts(st: State, prior: Array, lanes: Array, grid: bool) -> Array:
         there = who // threads % cluster * st.geometry.warps + who % threads // size
         limit = np.maximum(limit, st.known[st.warp[lanes], there])
     if grid:
-        limit = np.where(who // threads == me // threads, limit, st.sync_grid)
+        each = threads * cluster
+        limit = np.where(who // each == me // each, limit, st.sync_grid)
     return np.asarray((who != me) & (prior >= limit))
 
 
@@ -294,6 +295,9 @@ def _tell(
     a, b = st.geometry.thread(me), st.geometry.thread(who)
     if a.block != b.block:
         kind, why = RACE_BLOCKS, "blocks have no order"
+        each = st.geometry.threads * st.geometry.cluster
+        if me // each == who // each:
+            why = "their cluster does not meet between the two, and no barrier has told of it"
     else:
         kind, why = RACE, "there is no barrier between the two"
     atomic = " atomically" if earlier & ATOMIC and then == "wrote" else ""
