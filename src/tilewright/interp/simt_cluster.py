@@ -22,19 +22,22 @@ from .simt_warp import require_whole, sync_block
 
 
 def blocks_of(st: State, lanes: Array, rank: Any) -> Array:
-    """The blocks of so many ranks in the clusters of lanes."""
-    block = st.block_in[lanes]
-    return np.asarray(block - block % st.geometry.cluster + rank)
-
-
-def reach(st: State, lanes: Array, blocks: Array) -> None:
-    """Take note of lanes that use other blocks than their own, whose cluster has to meet yet."""
-    others = lanes[st.block_in[lanes] != blocks]
+    """The blocks of so many ranks in the clusters of lanes, which use them: a cluster has to meet
+    yet where they are others than their own."""
+    cluster = st.geometry.cluster
+    which = np.broadcast_to(np.asarray(rank, np.int64), (st.lanes,))[lanes]
+    none = (which < 0) | (which >= cluster)
+    if none.any():
+        text = f"uses block {int(which[none][0])} of a cluster of {cluster}"
+        tell(st, BOUNDS, int(lanes[none][0]), text, int(none.sum()))
+    own = st.block_in[lanes]
+    found = np.asarray(own - own % cluster + which % cluster)
+    others = lanes[own != found]
     if others.size:
         if st.far is None:
-            st.far = np.full((2, st.blocks // st.geometry.cluster), -1, np.int64)
-        at = st.block_in[others] // st.geometry.cluster
-        st.far[:, at] = np.stack([others, np.full_like(others, st.site)])
+            st.far = np.full((2, st.blocks // cluster), -1, np.int64)
+        st.far[:, st.block_in[others] // cluster] = [others, np.full_like(others, st.site)]
+    return found
 
 
 def require_met(st: State) -> None:
@@ -85,16 +88,8 @@ def _arrive_at(code: Any, e: E.Call) -> Fn:
 
     def run(st: State) -> Any:
         lanes, _, number = places(st, barrier(st))
-        which = np.broadcast_to(np.asarray(rank(st), np.int64), (st.lanes,))[lanes]
-        none = (which < 0) | (which >= st.geometry.cluster)
-        if none.any():
-            lane, at = int(lanes[none][0]), int(which[none][0])
-            text = f"arrives at block {at} of a cluster of {st.geometry.cluster}"
-            tell(st, BOUNDS, lane, text, int(none.sum()))
-            lanes, number, which = lanes[~none], number[~none], which[~none]
-        there = blocks_of(st, lanes, which)
+        there = blocks_of(st, lanes, rank(st))
         if lanes.size:
-            reach(st, lanes, there)
             require_made(st, lanes, there, number)
             arrive(st, lanes, there, number)
         return np.int32(0)

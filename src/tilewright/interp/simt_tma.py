@@ -14,7 +14,7 @@ from ..loopir import expr as E
 from .simt_access import load
 from .simt_barrier import barriers, places, require_fenced, require_made, running_lanes, tell
 from .simt_calls import NO_LIMIT
-from .simt_cluster import blocks_of, reach
+from .simt_cluster import blocks_of
 from .simt_expr import Code, Fn
 from .simt_memory import Memory
 from .simt_report import BOUNDS, MISALIGNED, UNWRITTEN
@@ -129,8 +129,8 @@ def _destinations(st: State, lanes: Array, number: Array, mask: Fn | None) -> li
     for rank in range(cluster):
         these = bits >> rank & 1 != 0
         if these.any():
-            there = blocks_of(st, lanes, rank)
-            reach(st, lanes[these], there[these])
+            there = np.zeros(len(lanes), np.int64)
+            there[these] = blocks_of(st, lanes[these], rank)
             require_made(st, lanes[these], there[these], number[these])
             require_fenced(st, lanes[these], there[these], number[these])
             made.append((there, these))
