@@ -139,10 +139,11 @@ class Launch:
         if isinstance(value, SimtArray):
             written = value.written[: units * m.unit].reshape(-1, m.unit).all(axis=1)
             if writes or not written.all():
-                m.shadow = RaceShadow(units, True, written, reads and writes)
+                reads = reads and writes
+                m.shadow = RaceShadow(units, True, written, reads, self.geometry.groups)
                 self.partly.append((m, value))
         elif writes:
-            m.shadow = RaceShadow(units, True, True, reads)
+            m.shadow = RaceShadow(units, True, True, reads, self.geometry.groups)
 
     def sample(self) -> None:
         """Run one block, in the middle of the grid, and the first steps of each loop: its accesses

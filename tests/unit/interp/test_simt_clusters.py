@@ -17,6 +17,7 @@ from tilewright.interp.simt import run_kernel
 from tilewright.loopir import expr as E
 from tilewright.loopir import hopper_calls as H
 from tilewright.loopir import stmt as S
+from tilewright.loopir.buffer import decl_buffer
 from tilewright.loopir.calls import storage_sync
 
 BOTH = ((4,), 2)
@@ -93,6 +94,43 @@ def passed_on(meet: Any, cluster: int, among: int) -> tuple[set[str], bool]:
 def test_what_blocks_wrote_to_memory(scope: str, cluster: int, among: int, found: set[str]) -> None:
     meet = H.ptx_cluster_sync() if scope == "cluster" else storage_sync(scope)
     assert passed_on(meet, cluster, among) == (found, True)
+
+
+def read_and_written(reader: int, meet: Any, cluster: int) -> set[str]:
+    """A thread of another block reads an element, then two of the first block do; they meet, and
+    one of them writes it."""
+    out, shared = decl_buffer((256,), "int32", "OUT"), decl_buffer((1,), "int32", "IN")
+    x, t = kit.BLOCKS["blockIdx.x"], kit.THREAD
+    first = E.const(0)
+
+    def reads(condition: Any) -> S.Stmt:
+        copy = S.BufferStore(out, E.BufferLoad(shared, [first]), [x * 64 + t])
+        return S.IfThenElse(condition, copy)
+
+    body = S.seq(
+        reads(E.And(x.equal(reader), t.equal(0))),
+        reads(E.And(x.equal(0), t.equal(1))),
+        reads(E.And(x.equal(0), t.equal(2))),
+        S.Evaluate(meet),
+        S.IfThenElse(E.And(x.equal(0), t.equal(3)), S.BufferStore(shared, E.const(1), [first])),
+    )
+    attrs = {"global_symbol": "f"}
+    params = [out.data, shared.data]
+    kernel = S.PrimFunc(params, kit.launched(body, (4,), cluster), None, {}, attrs)
+    args = [np.zeros(256, np.int32), np.zeros(1, np.int32)]
+    return {f.kind for f in run_kernel(kernel, None, args, check=False).findings}
+
+
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_reads_of_other_blocks_are_not_forgotten(cluster: int) -> None:
+    """Those of the own block come later, and are in order with the write."""
+    race, near = {"race between blocks"}, storage_sync("shared")
+    assert read_and_written(1, near, cluster) == race
+    assert read_and_written(2, near, cluster) == race
+    assert read_and_written(0, near, cluster) == set()
+    assert read_and_written(1, H.ptx_cluster_sync(), cluster) == (race if cluster == 1 else set())
+    assert read_and_written(2, H.ptx_cluster_sync(), cluster) == race
+    assert read_and_written(2, storage_sync("global"), cluster) == set()
 
 
 # -- what is left out, or is somewhere else
