@@ -4,8 +4,10 @@ ended, and who knows.
 Bytes arrive as soon as a copy starts, so that a phase ends as early as it ever may; what a copy has
 written counts as under way for each thread until it has waited for the phase, or heard of its end
 from one that has: at a barrier of the block, or at one here where that one has arrived since. The
-same goes for what warps have done before they arrived. All lanes run in step (but for simt_sides),
-so a wait for a phase that has not ended waits for ever: it is reported, and taken to be over.
+same goes for what warps have done before they arrived, but for stores that other blocks are to see.
+A wait hears what those knew that arrived before the phase ended. All lanes run in step (but for
+simt_sides), so a wait for a phase that has not ended waits for ever: it is reported, and taken to
+be over.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ import numpy as np
 
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
-from ..loopir.expr import const_int
 from .simt_expr import Code, Fn
 from .simt_report import ASYNC, BOUNDS, DEADLOCK, FENCE, RACE, UNWRITTEN
 from .simt_shadow import conflicts
@@ -30,8 +31,8 @@ class Barriers:
 
     `passed` says for each lane the end of how many phases of each barrier of its cluster it knows
     of, and `State.known` for each warp up to which time it knows what each warp of its cluster has
-    done; `told` and `times` are what those who arrived at a barrier knew of both, threads of its
-    block and (second) of others; `heard` and `past` what these were when its last phase ended.
+    done; `told` and `times` are what those who arrived at a barrier knew of both; `heard` and
+    `past` what these were when its last phase ended.
     `last` is the last phase that copies count at. `version` counts what may let a wait end."""
 
     def __init__(self, st: State, count: int) -> None:
@@ -46,9 +47,8 @@ class Barriers:
         self.cluster = st.geometry.cluster
         warps = self.cluster * st.geometry.warps
         self.passed = np.zeros((st.lanes, self.cluster * count), np.int64)
-        sides = 1 if self.cluster == 1 else 2
-        self.told = np.zeros((*shape, sides, self.cluster * count), np.int64)
-        self.times = np.zeros((*shape, sides, warps), np.int64)
+        self.told = np.zeros((*shape, self.cluster * count), np.int64)
+        self.times = np.zeros((*shape, warps), np.int64)
         self.heard, self.past = self.told.copy(), self.times.copy()
         self.last = np.full(shape, _NEVER, np.int64)
         self.version = 0
@@ -81,20 +81,17 @@ class Barriers:
         since = np.broadcast_to(np.asarray(st.sync_block), (st.lanes,))[lanes][:, None]
         if self.cluster > 1:
             far = np.broadcast_to(np.asarray(st.sync_cluster), (st.lanes,))[lanes][:, None]
-            of = np.arange(self.times.shape[3])[None, :] // warps
+            of = np.arange(self.times.shape[2])[None, :] // warps
             since = np.where(of == (st.block_in[lanes] % self.cluster)[:, None], since, far)
         times = np.maximum(st.known[warp], since)
         times[np.arange(len(lanes)), warp % (self.cluster * warps)] = now
-        at = block, number, (block != st.block_in[lanes]).astype(np.int64)
-        np.maximum.at(self.times, at, times)
-        np.maximum.at(self.told, at, self.passed[lanes])
+        np.maximum.at(self.times, (block, number), times)
+        np.maximum.at(self.told, (block, number), self.passed[lanes])
 
-    def hear(self, st: State, lanes: Array, block: Array, number: Array, sides: int) -> None:
-        """Let lanes that have waited know what a barrier does: what threads of its block told it,
-        and (`sides` is 2) those of others."""
-        past, heard = (x[block, number, :sides].max(axis=1) for x in (self.past, self.heard))
-        np.maximum.at(st.known, st.warp[lanes], past)
-        self.passed[lanes] = np.maximum(self.passed[lanes], heard)
+    def hear(self, st: State, lanes: Array, block: Array, number: Array) -> None:
+        """Let lanes that have waited know what a barrier does."""
+        np.maximum.at(st.known, st.warp[lanes], self.past[block, number])
+        self.passed[lanes] = np.maximum(self.passed[lanes], self.heard[block, number])
         self.passed[lanes, self.own(block, number)] = self.phase[block, number]
 
     def share(self, st: State, mask: Array | None, blocks: int = 1) -> None:
@@ -271,7 +268,6 @@ def _wait(code: Any, e: E.Call) -> Fn:
     """(barrier [, parity [, whether threads of the cluster arrive there]])"""
     barrier = code.value(e.args[0])
     parity = code.value(e.args[1]) if len(e.args) > 1 else lambda st: 0
-    sides = 2 if len(e.args) > 2 and const_int(e.args[2]) else 1
 
     def run(st: State) -> Any:
         lanes, block, number = places(st, barrier(st))
@@ -292,7 +288,7 @@ def _wait(code: Any, e: E.Call) -> Fn:
             )  # fmt: skip
             at_once = np.unique(np.stack([block[stuck], number[stuck]]), axis=1)
             b.end((at_once[0], at_once[1]))  # so that the rest is looked at, too
-        b.hear(st, lanes, block, number, sides)
+        b.hear(st, lanes, block, number)
         return np.int32(0)
 
     return run

@@ -3,8 +3,8 @@ shared memory and arrive at each other's barriers.
 
 What a thread does to another block's memory, or blocks do to the device's, is in order with what
 that block's threads have done where they have met (`ptx_cluster_sync`), or where a barrier in
-shared memory says so (simt_barrier). A block that ends gives up its memory: whoever has used
-another's meets all of them once more before.
+shared memory says so (simt_barrier), which does not show others what threads have stored. A block
+that ends gives up its memory: whoever has used another's meets all of them once more before.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ class RaceShadow:
                 m.unwritten(st, at, lanes, nothing)
                 self.writes[at[nothing]] = WRITTEN
         if writes.max() >= (st.sync_grid if self.grid else st.near_floor):
-            bad = conflicts(st, writes, lanes, self.grid)
+            bad = conflicts(st, writes, lanes, self.grid, True)
             if bad.any():
                 _tell(st, m, at, lanes, writes, bad, "reads", "wrote")
 
@@ -200,7 +200,7 @@ class RaceShadow:
         if self.busy is not None and self.busy[at].any():
             self._held(st, m, at, lanes)
         if writes.max() >= floor:
-            bad = conflicts(st, writes, lanes, self.grid)
+            bad = conflicts(st, writes, lanes, self.grid, True)
             if atomic:
                 bad &= (writes & ATOMIC) == 0
             if bad.any():
@@ -274,8 +274,10 @@ class RaceShadow:
         )
 
 
-def conflicts(st: State, prior: Array, lanes: Array, grid: bool) -> Array:
-    """Which earlier accesses are by another thread, with no barrier since that both passed."""
+def conflicts(st: State, prior: Array, lanes: Array, grid: bool, stores: bool = False) -> Array:
+    """Which earlier accesses are by another thread, with no barrier since that both passed. Of
+    `stores` of other blocks a barrier in shared memory does not tell: who arrives there releases
+    them to its own block."""
     me, who = st.number[lanes], prior & THREAD_MASK
     limit = st.sync_block
     if isinstance(limit, np.ndarray):
@@ -288,14 +290,16 @@ def conflicts(st: State, prior: Array, lanes: Array, grid: bool) -> Array:
         same_warp = (who % threads) // size == (me % threads) // size
         limit = np.where(same_warp, close, limit)
     cluster = st.geometry.cluster
+    same = who // threads == me // threads
     if cluster > 1:  # blocks that meet, and reach each other's shared memory
         far = st.sync_cluster
         if isinstance(far, np.ndarray):
             far = far[lanes]
-        limit = np.where(who // threads == me // threads, limit, far)
+        limit = np.where(same, limit, far)
     if st.known is not None:  # what barriers in shared memory say
         there = who // threads % cluster * st.geometry.warps + who % threads // size
-        limit = np.maximum(limit, st.known[st.warp[lanes], there])
+        known = st.known[st.warp[lanes], there]
+        limit = np.maximum(limit, np.where(same, known, 0) if stores else known)
     if grid:
         each = threads * cluster
         limit = np.where(who // each == me // each, limit, st.sync_grid)

@@ -63,8 +63,6 @@ def _alone(call: E.Call) -> E.Call | None:
         return storage_sync("shared")
     if name == "ptx_arrive_barrier_cluster":
         return H.ptx_arrive_barrier(args[0])
-    if name == "ptx_wait_barrier" and len(args) > 2:
-        return H.ptx_wait_barrier(*args[:2])
     if name == "ptx_cp_async_bulk_tensor_multicast":
         to, source, barrier, _, *at = args
         return H.ptx_cp_async_bulk_tensor(call.dtype, to, source, at, barrier)

@@ -88,7 +88,7 @@ def exchange(
         to = E.Call("handle", "tir.tvm_access_ptr", args)
         at = (rank * WIDE, E.FloorDiv(block, E.const(cluster)) * steps + step)
         mask = (1 << cluster) - 1
-        free = [H.ptx_wait_barrier(FREE, (step - 1) % 2, True)] if step else []
+        free = [H.ptx_wait_barrier(FREE, (step - 1) % 2)] if step else []
         todo.append(
             first_thread(
                 *free,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.unit.interp import cluster_kit as kit
-from tests.unit.interp.hopper_kit import edited, without
+from tests.unit.interp.hopper_kit import edited, evaluate, without
 from tilewright.base.errors import ArgumentError
 from tilewright.interp import simt_launch
 from tilewright.interp.simt import run_kernel
@@ -180,13 +180,41 @@ def test_arrivals_at_the_other_block_alone_leave_out_the_own() -> None:
     assert "race" in changed("ptx_arrive_barrier_cluster", other)
 
 
-def test_a_wait_for_threads_of_other_blocks_has_to_say_so() -> None:
-    """mbarrier.try_wait acquires what its own block released, where it names no scope."""
+def through_barrier(others: bool) -> S.Stmt:
+    """All threads arrive at the barrier of the other block, or of their own, and wait at their
+    own."""
+    rank = H.ptx_cluster_rank()
+    return S.seq(
+        evaluate(H.create_barriers(1)),
+        kit.first_thread(
+            H.ptx_init_barrier_thread_count(0, kit.THREADS), H.ptx_fence_barrier_init()
+        ),
+        evaluate(H.ptx_cluster_sync()),
+        S.BufferStore(BETWEEN, E.const(1), [kit.BLOCKS["blockIdx.x"] * kit.THREADS + kit.THREAD]),
+        evaluate(H.ptx_arrive_barrier(0, 1 - rank if others else rank), H.ptx_wait_barrier(0)),
+    )
 
-    def near(call: E.Call, number: int) -> Any:
-        return H.ptx_wait_barrier(*call.args[:2])
 
-    assert changed("ptx_wait_barrier", near) >= {"race between blocks"}
+BETWEEN = decl_buffer((2 * kit.THREADS,), "int32", "BETWEEN")
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_a_barrier_shows_other_blocks_no_stores(others: bool) -> None:
+    """mbarrier.arrive releases to its own block, where it names no scope."""
+    x, out = kit.BLOCKS["blockIdx.x"], decl_buffer((2 * kit.THREADS,), "int32", "OUT")
+    block: Any = 1 - x if others else x
+    back = E.BufferLoad(BETWEEN, [block * kit.THREADS + kit.THREADS - 1 - kit.THREAD])
+    body = S.seq(
+        through_barrier(others),
+        S.BufferStore(out, back, [x * kit.THREADS + kit.THREAD]),
+        evaluate(H.ptx_cluster_sync()),
+    )
+    attrs = {"global_symbol": "f"}
+    params = [out.data, BETWEEN.data]
+    kernel = S.PrimFunc(params, kit.launched(body, (2,), 2), None, {}, attrs)
+    args = [np.zeros(2 * kit.THREADS, np.int32) for _ in range(2)]
+    found = {f.kind for f in run_kernel(kernel, None, args, check=False).findings}
+    assert found == ({"race between blocks"} if others else set())
 
 
 def test_a_mask_that_leaves_a_block_out() -> None:
