@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.exec.gpu.kit import answered
 from tests.unit.topi.test_warp_groups import HOPPER
 from tilewright import te, topi
 from tilewright.base.dtype import parse
 from tilewright.rt.drivers import nvrtc
 from tilewright.target.target import Target
-from tilewright.topi.schedules.decisions import Decisions, Value
-from tilewright.topi.schedules.default import default_schedule
+from tilewright.topi.schedules.decisions import Value
 
 
 def clustered(
@@ -31,8 +31,7 @@ def clustered(
     c = make(a, b, None, sums, *flips)
     target = Target(HOPPER)
     with target:
-        given = {f"{c.op.name}.{q}": v for q, v in answers.items()}
-        s = default_schedule(c, target, Decisions(given))
+        s, _ = answered(c, target, answers)
     return s, [a, b, c]
 
 

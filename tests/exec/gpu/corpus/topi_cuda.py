@@ -10,11 +10,10 @@ import numpy as np
 
 import tilewright as tw
 from tests.exec.gpu.corpus.tensor_cores import NO_MATRICES, eighths
-from tests.exec.gpu.kit import Array, Case
+from tests.exec.gpu.kit import Array, Case, answered
 from tilewright import te, tir, topi
 from tilewright.topi.nn.attention import PLAIN, Sizes, attention
-from tilewright.topi.schedules.decisions import Decisions, Value
-from tilewright.topi.schedules.default import default_schedule
+from tilewright.topi.schedules.decisions import Value
 
 MADE_FOR_CUDA = "OpenCL has a schedule of its own for it"
 Build = Callable[[], tuple[Any, list[Any]]]
@@ -38,8 +37,7 @@ def of_library(
         target = tw.Target(f"cuda -arch={arch}")
         with target:
             out = make(*ins)
-            decisions = Decisions({f"{out.op.name}.{q}": v for q, v in (answers or {}).items()})
-            s = default_schedule(out, target, decisions)
+            s, _ = answered(out, target, answers or {})
         return s, [*ins, out]
 
     return build
