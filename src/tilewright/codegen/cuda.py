@@ -330,6 +330,11 @@ class CudaPrinter(CLanguage):
         kind = self.memory_type(t.element)
         self.head.append(f"{kind}* {name} = ({kind}*)(tw_dynamic + {at});")
 
+    def need(self, part: str) -> str:
+        if part == "cluster":
+            require_arch(self, 90, "clusters of blocks")
+        return super().need(part)
+
     # -- threads
 
     def bind_thread(self, node: Any, extent: Any) -> None:

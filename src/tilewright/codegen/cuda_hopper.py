@@ -248,8 +248,6 @@ def _wait_at(p: Any, e: E.Call) -> str:
 
 def _alone(part: str, function: str) -> ExprRule:
     def write(p: Any, e: E.Call) -> str:
-        if part == "cluster":
-            require_arch(p, 90, "clusters of blocks")
         p.need(part)
         return f"{function}()"
 
