@@ -94,6 +94,16 @@ def test_clusters_that_there_are_not(how: Any, message: str) -> None:
         in_clusters(**how)
 
 
+def test_a_pragma_of_the_kernel_on_the_axis_of_its_blocks_is_not_lost() -> None:
+    a = te.placeholder((1024,), name="A")
+    b = te.compute((1024,), lambda i: a[i], name="B")
+    s = te.create_schedule(b.op)
+    bound(s, b)
+    s[b].pragma(s[b].leaf_iter_vars[0], "launch_bounds_min_blocks", 3)
+    text = tw.build(s, [a, b], "cuda").imported_modules[0].get_source()
+    assert "__launch_bounds__(64, 3)" in text
+
+
 def test_a_kernel_has_clusters_of_one_size() -> None:
     a = te.placeholder((1024,), name="A")
     b = te.compute((1024,), lambda i: a[i], name="B")
