@@ -19,7 +19,7 @@ import numpy as np
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
 from .simt_expr import Code, Fn
-from .simt_report import ASYNC, BOUNDS, DEADLOCK, FENCE, RACE, UNWRITTEN
+from .simt_report import BOUNDS, DEADLOCK, FENCE, RACE, UNWRITTEN
 from .simt_shadow import conflicts
 from .simt_state import Array, State
 
@@ -292,21 +292,6 @@ def _wait(code: Any, e: E.Call) -> Fn:
         return np.int32(0)
 
     return run
-
-
-def require_landed(st: State) -> None:
-    """Report blocks that end, and give up their memory, while copies to it are under way: none of
-    their threads has waited for the phase that counts them."""
-    b = st.barriers
-    if b is None:
-        return
-    each = b.passed.reshape(st.blocks, -1, b.cluster, b.count).max(axis=1)
-    block = np.arange(st.blocks)
-    late = b.last >= each[block, block % b.cluster]
-    for n in np.flatnonzero(late.any(axis=0)):
-        at = int(np.flatnonzero(late[:, n])[0])
-        text = f"ends while copies to its block are under way: wait for barrier {int(n)} before"
-        tell(st, ASYNC, at * st.geometry.threads, text, int(late[:, n].sum()))
 
 
 def require_fenced(st: State, lanes: Array, block: Array, number: Array) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from ..loopir import expr as E
 from .simt_barrier import arrive, places, require_made, running_lanes, tell
 from .simt_expr import Code, Fn
-from .simt_report import BOUNDS, RACE_BLOCKS
+from .simt_report import ASYNC, BOUNDS, RACE_BLOCKS
 from .simt_state import Array, State
 from .simt_warp import require_whole, sync_block
 
@@ -54,6 +54,21 @@ def require_met(st: State) -> None:
         "ptx_cluster_sync behind it, before blocks end"
     )
     st.log.add(RACE_BLOCKS, text, site, "", None, (number,), None, len(late))
+
+
+def require_landed(st: State) -> None:
+    """Report blocks that end, and give up their memory, while copies to it are under way: none of
+    their threads has waited for the phase that counts them."""
+    b = st.barriers
+    if b is None:
+        return
+    each = b.passed.reshape(st.blocks, -1, b.cluster, b.count).max(axis=1)
+    block = np.arange(st.blocks)
+    late = b.last >= each[block, block % b.cluster]
+    for n in np.flatnonzero(late.any(axis=0)):
+        at = int(np.flatnonzero(late[:, n])[0])
+        text = f"ends while copies to its block are under way: wait for barrier {int(n)} before"
+        tell(st, ASYNC, at * st.geometry.threads, text, int(late[:, n].sum()))
 
 
 def _rank(code: Any, e: E.Call) -> Fn:

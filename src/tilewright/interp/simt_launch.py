@@ -11,8 +11,7 @@ import numpy as np
 from ..base.dtype import parse
 from ..base.errors import ArgumentError
 from ..loopir import expr as E
-from .simt_barrier import require_landed
-from .simt_cluster import require_met
+from .simt_cluster import require_landed, require_met
 from .simt_kernel import TAGS, Kernel
 from .simt_memory import Memory, global_memory, is_shared
 from .simt_report import SimtReport
