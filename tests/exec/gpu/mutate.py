@@ -32,7 +32,7 @@ from tilewright.loopir import stmt as S
 from tilewright.loopir.calls import storage_sync
 from tilewright.loopir.expr import const, const_int
 from tilewright.loopir.rewrite import Rewriter, handles
-from tilewright.loopir.visit import nodes
+from tilewright.loopir.visit import nodes, statements
 
 LISTED = Path(__file__).with_name("REDUNDANT.md")
 LEAST = 0.95
@@ -71,14 +71,15 @@ def _alone(call: E.Call) -> E.Call | None:
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change; `node` is what changes: a statement of a kernel (to `other`), or an array by
-    name."""
+    """One change; `node` is what changes: a statement of a kernel (to `other`) in one of the places
+    that it stands in, or an array by name."""
 
     case: str
     kernel: str
     what: str
     node: Any
     other: S.Stmt = _NOTHING
+    place: int = 0
 
     @property
     def name(self) -> str:
@@ -88,12 +89,16 @@ class Mutant:
 class _Changed(Rewriter):
     """Puts something else for a barrier, or takes an element off an allocation."""
 
-    def __init__(self, node: Any, other: S.Stmt) -> None:
-        self.node, self.other = node, other
+    def __init__(self, node: Any, other: S.Stmt, place: int) -> None:
+        self.node, self.other, self.left = node, other, place
 
     @handles(S.Evaluate)
     def _evaluate(self, s: S.Evaluate) -> Any:
-        return self.other if s is self.node else super()._evaluate(s)
+        if s is self.node:
+            self.left -= 1
+            if self.left == -1:
+                return self.other
+        return super()._evaluate(s)
 
     @handles(S.Allocate)
     def _allocate(self, s: S.Allocate) -> Any:
@@ -125,18 +130,21 @@ class Subject:
     def mutants(self) -> Iterator[Mutant]:
         for name, kernel in self.kernels.items():
             counts: Counter[str] = Counter()
-            for s in nodes(kernel.func.body):
+            places: Counter[int] = Counter()
+            for s in statements(kernel.func.body):
                 what = _barrier(s)
                 if what is None and type(s) is S.Allocate and const_int(s.buffer.shape[-1]):
                     what = f"{s.buffer.scope_name} buffer {s.buffer.name}"
                 if what is not None:
                     counts[what] += 1
                     number = f" {counts[what]}" if counts[what] > 1 else ""
-                    yield Mutant(self.name, name, what + number, s)
+                    place = places[id(s)]
+                    places[id(s)] += 1
+                    yield Mutant(self.name, name, what + number, s, place=place)
                     alone = None if type(s) is S.Allocate else _alone(s.value)
                     if alone is not None:
                         text = f"{what} of one block{number}"
-                        yield Mutant(self.name, name, text, s, S.Evaluate(alone))
+                        yield Mutant(self.name, name, text, s, S.Evaluate(alone), place)
         for array in self.uses:
             yield Mutant(self.name, self.name, f"array {array}", array)
 
@@ -165,7 +173,7 @@ class Subject:
                     self.run()
             else:
                 func = some(func)
-                kernel.func = func.with_body(_Changed(m.node, m.other).stmt(func.body))
+                kernel.func = func.with_body(_Changed(m.node, m.other, m.place).stmt(func.body))
                 self.run()
         except SimtError as error:
             return error.findings[0].kind
