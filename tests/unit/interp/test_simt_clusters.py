@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.narrow import as_a
 from tests.unit.interp import cluster_kit as kit
 from tests.unit.interp.hopper_kit import edited, evaluate, without
 from tilewright.base.errors import ArgumentError
@@ -247,7 +248,7 @@ def test_blocks_that_copy_to_one_place() -> None:
 
     def same(call: E.Call, number: int) -> Any:
         to, source, barrier, mask, *at = call.args
-        args = (*to.args[:2], E.const(0), *to.args[3:])
+        args = (*as_a(E.Call, to).args[:2], E.const(0), *as_a(E.Call, to).args[3:])
         first = E.Call("handle", "tir.tvm_access_ptr", args)
         return H.ptx_cp_async_bulk_tensor("int32", first, source, at, barrier, mask)
 
