@@ -18,7 +18,9 @@ from tests.cuda_text.asm import without_asm
 
 HERE = Path(__file__).parent
 _KERNEL = re.compile(
-    r'extern "C" __global__ void(?: __launch_bounds__\([^)]*\))? (\w+)\((.*?)\) \{', re.DOTALL
+    r'extern "C" __global__ void(?: __cluster_dims__\([^)]*\))?(?: __launch_bounds__\([^)]*\))?'
+    r" (\w+)\((.*?)\) \{",
+    re.DOTALL,
 )
 _DYNAMIC = re.compile(r"extern __shared__ [^\n;]*\btw_dynamic\[\];")
 _numbers = itertools.count()

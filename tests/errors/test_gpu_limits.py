@@ -52,6 +52,80 @@ def test_too_many_blocks(tag: str) -> None:
     tw.build(s, [a, b], "opencl")
 
 
+def in_clusters(value: Any, n: Any = 1024, target: str = "cuda -arch=sm_90", at: int = 0) -> Any:
+    """Blocks of 64, the pragma on the axis of blocks or on one inside."""
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i], name="B")
+    s = te.create_schedule(b.op)
+    axes = s[b].split(b.op.axis[0], 64)
+    s[b].bind(axes[0], te.thread_axis("blockIdx.x"))
+    s[b].bind(axes[1], te.thread_axis("threadIdx.x"))
+    s[b].pragma(axes[at], "cluster_dims", value)
+    return tw.build(s, [a, b], target)
+
+
+@pytest.mark.parametrize("at", [0, 1])
+@pytest.mark.parametrize("value", [1, 2, 4, 8])
+def test_clusters_of_blocks(value: int, at: int) -> None:
+    built = in_clusters(value, at=at)
+    text = built.imported_modules[0].get_source()
+    assert (f"void __cluster_dims__({value}, 1, 1) __launch_bounds__(64) " in text) == (value > 1)
+    x, out = np.arange(1024, dtype=np.float32), np.zeros(1024, np.float32)
+    built.run_simt(x, out)
+    assert (out == x).all()
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"value": 0}, "a cluster is of 1 to 8 blocks, which the pragma .*; got 0"),
+        ({"value": 9}, "a cluster is of 1 to 8 blocks, which the pragma .*; got 9"),
+        ({"value": -2}, "a cluster is of 1 to 8 blocks"),
+        ({"value": "two"}, 'a cluster is of 1 to 8 blocks, .* as a constant; got "two"'),
+        ({"value": 3}, "clusters of 3 blocks along blockIdx.x, but 16 blocks there, which .*split"),
+        ({"value": 2, "n": 64}, "clusters of 2 blocks along blockIdx.x, but 1 blocks there"),
+        ({"value": 2, "target": "cuda -arch=sm_80"}, "began with sm_90, .*build for 'cuda -arch"),
+        ({"value": 2, "target": "opencl"}, "which CUDA has alone, .*; leave out the pragma"),
+        ({"value": 2, "target": "llvm"}, "pragma 'cluster_dims' is for other targets"),
+    ],
+)
+def test_clusters_that_there_are_not(how: Any, message: str) -> None:
+    with pytest.raises(CompileError, match=message):
+        in_clusters(**how)
+
+
+def test_a_pragma_of_the_kernel_on_the_axis_of_its_blocks_is_not_lost() -> None:
+    a = te.placeholder((1024,), name="A")
+    b = te.compute((1024,), lambda i: a[i], name="B")
+    s = te.create_schedule(b.op)
+    bound(s, b)
+    s[b].pragma(s[b].leaf_iter_vars[0], "launch_bounds_min_blocks", 3)
+    text = tw.build(s, [a, b], "cuda").imported_modules[0].get_source()
+    assert "__launch_bounds__(64, 3)" in text
+
+
+def test_a_kernel_has_clusters_of_one_size() -> None:
+    a = te.placeholder((1024,), name="A")
+    b = te.compute((1024,), lambda i: a[i], name="B")
+    s = te.create_schedule(b.op)
+    bound(s, b)
+    for axis, value in zip(s[b].leaf_iter_vars, (2, 4)):
+        s[b].pragma(axis, "cluster_dims", value)
+    with pytest.raises(CompileError, match="clusters of 2 and of 4 blocks; give the pragma"):
+        tw.build(s, [a, b], "cuda -arch=sm_90")
+
+
+def test_clusters_in_a_grid_that_a_call_asks_for() -> None:
+    built = in_clusters(2, te.var("n"))
+    for size in (128, 65, 1024):
+        x, out = np.arange(size, dtype=np.float32), np.zeros(size, np.float32)
+        built.run_simt(x, out)
+        assert (out == x).all()
+    with pytest.raises(TilewrightError, match=r"clusters of 2 blocks .* do not divide the 3 that"):
+        built.run_simt(np.zeros(130, np.float32), np.zeros(130, np.float32))
+    built.run_simt(np.zeros(0, np.float32), np.zeros(0, np.float32))  # no blocks at all
+
+
 def test_blocks_that_a_call_asks_for() -> None:
     n = te.var("n")
     a = te.placeholder((n,), name="A")

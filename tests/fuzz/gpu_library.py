@@ -2,13 +2,13 @@
 
 An operator of a shape, a type and an architecture by chance, what follows it too; its default
 schedule is made, and some of what it asks is answered otherwise (topi/schedules/decisions.py):
-tiles, stages of copies, how many products a block makes, the order of blocks. Tensor cores, wgmma
-and TMA, cp.async and copies through registers with zeros at edges, padded tiles and stores through
-shared memory all come up so. Some sizes are variables; what is built for them runs for several
-values, on arrays with gaps, or as in a network: with likely values, on compact arrays. Kernels run
-in simt, where each race, unwritten value and access out of bounds is a failure, and results are
-compared with te_eval_bound. Attention is drawn by
-gpu_attention.py; with `--attention` nothing else is.
+tiles, stages of copies, how many products a block makes, the order of blocks, clusters of them.
+Tensor cores, wgmma and TMA, cp.async and copies through registers with zeros at edges, padded tiles
+and stores through shared memory all come up so. Some sizes are variables; what is built for them
+runs for several values, on arrays with gaps, or as in a network: with likely values, on compact
+arrays. Kernels run in simt, where each race, unwritten value and access out of bounds is a failure,
+and results are compared with te_eval_bound. Attention is drawn by gpu_attention.py; with
+`--attention` nothing else is.
 """
 
 from __future__ import annotations
@@ -113,7 +113,10 @@ def _matrix(rng: random.Random, dtype: str, opened: Open) -> Drawn:
     m, n, k = _sizes(rng, 3, MOST / 8)
     if rng.random() < 0.15:  # long enough to be cut in parts
         m, n, k = min(m, 40), min(n, 72), rng.choice((256, 264, 520, 1024))
-    batch = rng.choice((0, 0, 0, 1, 2, 3) if m * n * k > 2e4 else (0, 0, 1, 3, 8, 24, 60))
+    elif rng.random() < 0.15:  # and enough of both for blocks to be clusters
+        m, n, k = (rng.choice(some) for some in ((64, 65, 72, 128), (64, 72, 128), (264, 520)))
+    batches = (0, 0, 0, 1, 2, 3) if m * n * k > 2e4 else (0, 0, 1, 3, 8, 24, 60)
+    batch = rng.choice(batches) if m * n * k < MOST else 0
     turned = rng.random() < 0.5
     text = f"product {batch} x {m}x{n}x{k}{' turned' if turned else ''}"
     m, batch = opened(m), opened(batch) if batch else 0
@@ -327,6 +330,7 @@ def _run(case: Case, given: Any, rng: np.random.Generator, stats: Counter[str]) 
     stats["of open sizes"] += bool(case.values)
     stats["of likely sizes"] += bool(case.likely)
     stats["by warp groups"] += "wgmma" in source
+    stats["in clusters"] += "__cluster_dims__" in source
     several = [case.values]
     if case.values:
         several += [{v: case.rng.choice(VALUES) for v in case.values} for _ in range(2)]

@@ -155,6 +155,13 @@ class CodeCalls(MapCalls):
             )
         if threads * _REGISTERS > self.arch.registers:
             raise Refused("LAUNCH_OUT_OF_RESOURCES", f"{threads} threads of {_REGISTERS} registers")
+        size = f.code.cluster
+        if grid[0] % size or size > self.arch.cluster:
+            raise Refused(
+                "INVALID_CLUSTER_SIZE",
+                f"clusters of {size} blocks in {grid[0]} along x, {self.arch.name} has them of "
+                f"{self.arch.cluster}",
+            )
 
     def _shared(self, f: Function, shared: int) -> None:
         if shared > f.dynamic:

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tilewright.codegen.cuda import said
 from tilewright.codegen.cuda_shared import dynamic_shared
+from tilewright.loopir.hopper_calls import CLUSTER
 from tilewright.lowering.verify_gpu_code import gpu_usage
 from tilewright.rt.drivers.base import DeviceCode, KernelInfo
 from tilewright.rt.drivers.cuda_parts import parts
@@ -83,6 +85,11 @@ class Code:
     def dynamic(self) -> int:
         """Bytes of dynamic shared memory that it uses."""
         return dynamic_shared(self.func).nbytes
+
+    @property
+    def cluster(self) -> int:
+        """Blocks of a cluster along x."""
+        return max(said(self.func.body, CLUSTER), 1)
 
     @property
     def static(self) -> int:

@@ -25,6 +25,11 @@ class Arch:
     parameter_bytes: int = 4096
 
     @property
+    def cluster(self) -> int:
+        """Blocks that a cluster has at most, where a kernel asks for no more than all take."""
+        return 8 if self.capability >= (9, 0) else 1
+
+    @property
     def capability(self) -> tuple[int, int]:
         number = int(self.name[3:])
         return number // 10, number % 10

@@ -330,6 +330,11 @@ class CudaPrinter(CLanguage):
         kind = self.memory_type(t.element)
         self.head.append(f"{kind}* {name} = ({kind}*)(tw_dynamic + {at});")
 
+    def need(self, part: str) -> str:
+        if part == "cluster":
+            require_arch(self, 90, "clusters of blocks")
+        return super().need(part)
+
     # -- threads
 
     def bind_thread(self, node: Any, extent: Any) -> None:
@@ -396,7 +401,10 @@ class CudaPrinter(CLanguage):
         cluster = said(self.func.body, CLUSTER)
         if cluster > 1:
             require_arch(self, 90, "clusters of blocks")
-            launch = f" __cluster_dims__({cluster}, 1, 1){launch}"
+            text = f" __cluster_dims__({cluster}, 1, 1)"
+            if "arch" not in dict(self.target.items):  # older compilers' devices do not take it
+                text = f"\n#if __CUDA_ARCH__ >= 900\n{text}\n#endif\n"
+            launch = text + launch
         head = "".join(f"  {line}\n" for line in self.head)
         body = "\n".join(self.fixed.placed(self.lines, bare))
         signature = f"{self.func.name}({', '.join(texts)})"

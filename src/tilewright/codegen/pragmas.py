@@ -18,6 +18,8 @@ def meant(key: str) -> str:
     """What to add to an error about the attribute `key`; nothing of other attributes."""
     if not key.startswith(_PREFIX):
         return ""
-    names = _NAMES.split()
-    near = get_close_matches(key.removeprefix(_PREFIX), names, 1)
+    names, name = _NAMES.split(), key.removeprefix(_PREFIX)
+    if name in names:
+        return f"; the pragma {name!r} is for other targets"
+    near = get_close_matches(name, names, 1)
     return f"; did you mean the pragma {near[0]!r}?" if near else f"; pragmas: {', '.join(names)}"

@@ -14,11 +14,12 @@ from functools import cached_property
 from ..base import config
 from ..base.deep import deep_call
 from ..codegen.c_family import Alignments
+from ..codegen.cuda import said
 from ..codegen.cuda_shared import dynamic_shared
 from ..codegen.host_python import HostCode, generate_host
 from ..codegen.source import Written, prepare_kernel, together, write
 from ..loopir.expr import Call, Var, const, const_int
-from ..loopir.hopper_calls import TENSOR_MAP, map_parts
+from ..loopir.hopper_calls import CLUSTER, TENSOR_MAP, map_parts
 from ..loopir.module import IRModule
 from ..loopir.stmt import PrimFunc
 from ..loopir.visit import nodes
@@ -186,4 +187,5 @@ def kernel_info(kernel: PrimFunc, kind: str, align: tuple[int, ...] = ()) -> Ker
         threads=None if threads is None else (threads[0], threads[1], threads[2]),
         shared_bytes=dynamic_shared(kernel).nbytes if kind == "cuda" else 0,
         align=align,
+        cluster=max(said(kernel.body, CLUSTER), 1),
     )

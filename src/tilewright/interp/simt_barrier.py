@@ -4,8 +4,10 @@ ended, and who knows.
 Bytes arrive as soon as a copy starts, so that a phase ends as early as it ever may; what a copy has
 written counts as under way for each thread until it has waited for the phase, or heard of its end
 from one that has: at a barrier of the block, or at one here where that one has arrived since. The
-same goes for what warps have done before they arrived. All lanes run in step (but for simt_sides),
-so a wait for a phase that has not ended waits for ever: it is reported, and taken to be over.
+same goes for what warps have done before they arrived, but for stores that other blocks are to see.
+A wait hears what those knew that arrived before the phase ended. All lanes run in step (but for
+simt_sides), so a wait for a phase that has not ended waits for ever: it is reported, and taken to
+be over.
 """
 
 from __future__ import annotations
@@ -30,8 +32,9 @@ class Barriers:
 
     `passed` says for each lane the end of how many phases of each barrier of its cluster it knows
     of, and `State.known` for each warp up to which time it knows what each warp of its cluster has
-    done; `told` and `times` are what those who arrived at a barrier knew of both. `version` counts
-    what may let a wait end."""
+    done; `told` and `times` are what those who arrived at a barrier knew of both; `heard` and
+    `past` what these were when its last phase ended.
+    `last` is the last phase that copies count at. `version` counts what may let a wait end."""
 
     def __init__(self, st: State, count: int) -> None:
         shape = (st.blocks, count)
@@ -47,6 +50,8 @@ class Barriers:
         self.passed = np.zeros((st.lanes, self.cluster * count), np.int64)
         self.told = np.zeros((*shape, self.cluster * count), np.int64)
         self.times = np.zeros((*shape, warps), np.int64)
+        self.heard, self.past = self.told.copy(), self.times.copy()
+        self.last = np.full(shape, _NEVER, np.int64)
         self.version = 0
         if st.known is None:
             st.known = np.zeros((st.blocks * st.geometry.warps, warps), np.int64)
@@ -61,9 +66,14 @@ class Barriers:
 
     def settle(self) -> None:
         """End the phases that nothing is missing of."""
-        done = (self.made != _NEVER) & (self.pending == 0) & (self.bytes == 0)
+        self.end((self.made != _NEVER) & (self.pending == 0) & (self.bytes == 0))
+
+    def end(self, done: Any) -> None:
+        """End the phases of some barriers."""
         self.phase[done] += 1
         self.pending[done] = self.expected[done]
+        self.bytes[done] = 0
+        self.heard[done], self.past[done] = self.told[done], self.times[done]
         self.version += 1
 
     def tell(self, st: State, lanes: Array, block: Array, number: Array) -> None:
@@ -82,8 +92,8 @@ class Barriers:
 
     def hear(self, st: State, lanes: Array, block: Array, number: Array) -> None:
         """Let lanes that have waited know what a barrier does."""
-        np.maximum.at(st.known, st.warp[lanes], self.times[block, number])
-        self.passed[lanes] = np.maximum(self.passed[lanes], self.told[block, number])
+        np.maximum.at(st.known, st.warp[lanes], self.past[block, number])
+        self.passed[lanes] = np.maximum(self.passed[lanes], self.heard[block, number])
         self.passed[lanes, self.own(block, number)] = self.phase[block, number]
 
     def share(self, st: State, mask: Array | None, blocks: int = 1) -> None:
@@ -95,8 +105,9 @@ class Barriers:
             warps[st.warp[here]] = True
             _share(st.known, warps, st.blocks // blocks)
 
-    def fly(self, barrier: int) -> int:
-        """The number of a copy whose bytes count at a barrier's present phase."""
+    def fly(self, barrier: int, block: Array) -> int:
+        """The number of copies to blocks, whose bytes count at a barrier's present phase there."""
+        self.last[block, barrier] = self.phase[block, barrier]
         n = self.flights
         if n == len(self.flight_barrier):
             self.flight_barrier = np.concatenate([self.flight_barrier] * 2)
@@ -278,11 +289,8 @@ def _wait(code: Any, e: E.Call) -> Fn:
                 "bytes are missing",
                 int(stuck.sum()),
             )  # fmt: skip
-            ended = np.unique(np.stack([block[stuck], number[stuck]]), axis=1)
-            b.phase[ended[0], ended[1]] += 1  # so that the rest is looked at, too
-            b.pending[ended[0], ended[1]] = b.expected[ended[0], ended[1]]
-            b.bytes[ended[0], ended[1]] = 0
-            b.version += 1
+            at_once = np.unique(np.stack([block[stuck], number[stuck]]), axis=1)
+            b.end((at_once[0], at_once[1]))  # so that the rest is looked at, too
         b.hear(st, lanes, block, number)
         return np.int32(0)
 

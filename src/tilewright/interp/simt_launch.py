@@ -11,7 +11,7 @@ import numpy as np
 from ..base.dtype import parse
 from ..base.errors import ArgumentError
 from ..loopir import expr as E
-from .simt_cluster import require_met
+from .simt_cluster import require_landed, require_met
 from .simt_kernel import TAGS, Kernel
 from .simt_memory import Memory, global_memory, is_shared
 from .simt_report import SimtReport
@@ -138,10 +138,11 @@ class Launch:
         if isinstance(value, SimtArray):
             written = value.written[: units * m.unit].reshape(-1, m.unit).all(axis=1)
             if writes or not written.all():
-                m.shadow = RaceShadow(units, True, written, reads and writes)
+                reads = reads and writes
+                m.shadow = RaceShadow(units, True, written, reads, self.geometry.groups)
                 self.partly.append((m, value))
         elif writes:
-            m.shadow = RaceShadow(units, True, True, reads)
+            m.shadow = RaceShadow(units, True, True, reads, self.geometry.groups)
 
     def sample(self) -> None:
         """Run one block, in the middle of the grid, and the first steps of each loop: its accesses
@@ -204,6 +205,7 @@ class Launch:
                 st.env[kind + axis] = v.astype(np.int32)
         self.kernel.run(st)
         require_met(st)
+        require_landed(st)
         for m in self.memory.values():
             if m.taint is not None:  # was read, but is unwritten still
                 m.shadow.writes[m.taint != 0] = 0

@@ -247,7 +247,7 @@ def new_memory(
             m.full = bytearray(len(m.rows))
             m.masks = [None] * len(m.rows)
     else:
-        m.shadow = RaceShadow(m.raw.size // unit, False, False, True)
+        m.shadow = RaceShadow(m.raw.size // unit, False, False, True, st.geometry.groups[:-1])
     return m
 
 

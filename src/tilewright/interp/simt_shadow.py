@@ -2,9 +2,9 @@
 
 Every access of one thread to an element that another thread writes needs a barrier between them,
 also within a warp, where lanes only happen to run in step. An element remembers its last write, its
-last read, the last read by another thread than that, and (memory of the whole grid) the last read
-by another block: enough to see each first race of an element, but for reads by three and more
-threads between two barriers of different kinds.
+last read, the last read by another thread than that, and the last read by another block, and
+cluster of blocks, where these reach it: enough to see each first race of an element, but for reads
+by three and more threads between two barriers of different kinds.
 
 Threads that write the very same value at one place do no harm on any GPU; such writes are counted
 as benign. Memory models call them races all the same, hence the count.
@@ -12,7 +12,7 @@ as benign. Memory models call them races all the same, hence the count.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from .simt_state import (
     State,
 )
 
+_WARP, _GROUP_WARPS = 32, 4  # of a warp group
 Same = Callable[[], Array]  # whether each written value is the one that is there
 
 
@@ -85,17 +86,31 @@ class FragmentShadow(InitShadow):
 
 
 class RaceShadow:
-    """For memory that threads share. `grid`: by those of several blocks.
+    """For memory that threads share. `grid`: by those of all blocks. `groups`: threads of what
+    counts as one of several that reach it, a block or a cluster.
 
     `writes`: 0 is never written, a negative number an async copy on its way. Of copies that end
     with a phase of a barrier, `flights` has their numbers, and `landed(places, lanes)` says which
     of them lanes know to be over. `busy` counts the products of warp groups that are to read
-    a unit yet.
+    a unit yet; `products` has the last reads of those that all four warps have made together, for
+    each warp group of a block.
     """
 
-    __slots__ = ("writes", "reads", "others", "far", "grid", "flights", "landed", "busy")
+    __slots__ = (
+        "writes",
+        "reads",
+        "others",
+        "far",
+        "grid",
+        "flights",
+        "landed",
+        "busy",
+        "products",
+    )
 
-    def __init__(self, units: int, grid: bool, written: Any, reads: bool) -> None:
+    def __init__(
+        self, units: int, grid: bool, written: Any, reads: bool, groups: tuple[int, ...]
+    ) -> None:
         self.grid = grid
         if isinstance(written, np.ndarray):
             self.writes = written.astype(np.int64) * WRITTEN
@@ -103,10 +118,11 @@ class RaceShadow:
             self.writes = np.full(units, WRITTEN if written else 0, np.int64)
         self.reads = np.zeros(units if reads else 0, np.int64)
         self.others = np.zeros(units if reads else 0, np.int64)
-        self.far = np.zeros(units if reads and grid else 0, np.int64)
+        self.far = [(n, np.zeros(units, np.int64)) for n in groups if reads]
         self.flights: Any = None
         self.landed: Any = None
         self.busy: Any = None
+        self.products: dict[int, Array] = {}
 
     def forget(self, st: State) -> None:
         """The memory is given out anew: unwritten, but who used it since a barrier still counts."""
@@ -132,13 +148,20 @@ class RaceShadow:
                 m.unwritten(st, at, lanes, nothing)
                 self.writes[at[nothing]] = WRITTEN
         if writes.max() >= (st.sync_grid if self.grid else st.near_floor):
-            bad = conflicts(st, writes, lanes, self.grid)
+            bad = conflicts(st, writes, lanes, self.grid, True)
             if bad.any():
                 _tell(st, m, at, lanes, writes, bad, "reads", "wrote")
 
     def note_read(self, st: State, at: Array, lanes: Array) -> None:
         """Take note of a read that was checked before."""
         self._remember(st, at, lanes)
+
+    def note_product(self, group: int, at: Array, read: Array) -> None:
+        """Take note of a read by a warp group, of that number in its block, whose last lane's
+        `read` stands for those of all its warps."""
+        if group not in self.products:
+            self.products[group] = np.zeros(len(self.writes), np.int64)
+        self.products[group][at] = read
 
     def hold(self, at: Array, more: int) -> None:
         """Keep units from being written, or (-1) let them go."""
@@ -158,14 +181,15 @@ class RaceShadow:
         if old.max() >= floor:
             moved = ((old ^ new) & THREAD_MASK != 0) & (old >= floor)
             self.others[at[moved]] = old[moved]
-            if self.grid:
-                threads = st.geometry.threads
-                away = moved & ((old & THREAD_MASK) // threads != (new & THREAD_MASK) // threads)
-                self.far[at[away]] = old[away]
-        if self.grid and lost.any():
-            threads = st.geometry.threads
-            away = lost & ((now & THREAD_MASK) // threads != (new & THREAD_MASK) // threads)
-            self.far[at[away]] = now[away]
+            self._away(at, moved, old, new)
+        if lost.any():
+            self._away(at, lost, now, new)
+
+    def _away(self, at: Array, some: Array, other: Array, last: Array) -> None:
+        """Remember some reads that are of another group than the last one."""
+        for threads, table in self.far:
+            away = some & ((other & THREAD_MASK) // threads != (last & THREAD_MASK) // threads)
+            table[at[away]] = other[away]
 
     def write(self, st: State, m: Any, at: Array, lanes: Array, atomic: bool, same: Same) -> None:
         """Before the memory changes."""
@@ -176,7 +200,7 @@ class RaceShadow:
         if self.busy is not None and self.busy[at].any():
             self._held(st, m, at, lanes)
         if writes.max() >= floor:
-            bad = conflicts(st, writes, lanes, self.grid)
+            bad = conflicts(st, writes, lanes, self.grid, True)
             if atomic:
                 bad &= (writes & ATOMIC) == 0
             if bad.any():
@@ -186,18 +210,23 @@ class RaceShadow:
                     bad &= ~equal
                 if bad.any():
                     _tell(st, m, at, lanes, writes, bad, "writes", "wrote")
-        if self.reads.size:
-            for table in (self.reads, self.others, self.far) if self.grid else self._near():
-                reads = table[at]
-                if reads.max() >= floor:
-                    bad = conflicts(st, reads, lanes, self.grid)
-                    if bad.any():
-                        _tell(st, m, at, lanes, reads, bad, "writes", "read")
-                        break
+        for reads in self._read(at):
+            if reads.max() >= floor:
+                bad = conflicts(st, reads, lanes, self.grid)
+                if bad.any():
+                    _tell(st, m, at, lanes, reads, bad, "writes", "read")
+                    break
         self.writes[at] = st.access(lanes) | (ATOMIC if atomic else 0)
 
-    def _near(self) -> tuple[Array, ...]:
-        return self.reads, self.others
+    def _read(self, at: Array) -> Iterator[Array]:
+        """The reads of units that are remembered."""
+        if self.reads.size:
+            for table in (self.reads, self.others, *(table for _, table in self.far)):
+                yield table[at]
+        for table in self.products.values():
+            last = table[at]
+            for warp in range(_GROUP_WARPS):
+                yield np.where(last > 0, last - warp * _WARP, 0)
 
     def after(self, st: State, m: Any, at: Array, lanes: Array, same: Same) -> None:
         """After the memory has changed: did two lanes write one element in this very access?"""
@@ -245,8 +274,10 @@ class RaceShadow:
         )
 
 
-def conflicts(st: State, prior: Array, lanes: Array, grid: bool) -> Array:
-    """Which earlier accesses are by another thread, with no barrier since that both passed."""
+def conflicts(st: State, prior: Array, lanes: Array, grid: bool, stores: bool = False) -> Array:
+    """Which earlier accesses are by another thread, with no barrier since that both passed. Of
+    `stores` of other blocks a barrier in shared memory does not tell: who arrives there releases
+    them to its own block."""
     me, who = st.number[lanes], prior & THREAD_MASK
     limit = st.sync_block
     if isinstance(limit, np.ndarray):
@@ -259,16 +290,19 @@ def conflicts(st: State, prior: Array, lanes: Array, grid: bool) -> Array:
         same_warp = (who % threads) // size == (me % threads) // size
         limit = np.where(same_warp, close, limit)
     cluster = st.geometry.cluster
-    if cluster > 1:  # blocks that reach each other's shared memory
+    same = who // threads == me // threads
+    if cluster > 1:  # blocks that meet, and reach each other's shared memory
         far = st.sync_cluster
         if isinstance(far, np.ndarray):
             far = far[lanes]
-        limit = np.where(who // threads == me // threads, limit, far)
+        limit = np.where(same, limit, far)
     if st.known is not None:  # what barriers in shared memory say
         there = who // threads % cluster * st.geometry.warps + who % threads // size
-        limit = np.maximum(limit, st.known[st.warp[lanes], there])
+        known = st.known[st.warp[lanes], there]
+        limit = np.maximum(limit, np.where(same, known, 0) if stores else known)
     if grid:
-        limit = np.where(who // threads == me // threads, limit, st.sync_grid)
+        each = threads * cluster
+        limit = np.where(who // each == me // each, limit, st.sync_grid)
     return np.asarray((who != me) & (prior >= limit))
 
 
@@ -294,6 +328,9 @@ def _tell(
     a, b = st.geometry.thread(me), st.geometry.thread(who)
     if a.block != b.block:
         kind, why = RACE_BLOCKS, "blocks have no order"
+        each = st.geometry.threads * st.geometry.cluster
+        if me // each == who // each:
+            why = "their cluster does not meet between the two, and no barrier has told of it"
     else:
         kind, why = RACE, "there is no barrier between the two"
     atomic = " atomically" if earlier & ATOMIC and then == "wrote" else ""

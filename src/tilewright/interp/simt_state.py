@@ -52,6 +52,11 @@ class Geometry:
                 "use smaller shapes"
             )
 
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """Threads of a block, and of a cluster where it has several."""
+        return (self.threads,) if self.cluster == 1 else (self.threads, self.threads * self.cluster)
+
     def thread(self, number: int) -> Thread:
         """The thread of a number, which counts through the blocks one after another."""
         b, t = divmod(number, self.threads)

@@ -119,17 +119,20 @@ def _destinations(st: State, lanes: Array, number: Array, mask: Fn | None) -> li
     if mask is None:
         return [(st.block_in[lanes], np.ones(len(lanes), np.bool_))]
     bits = np.broadcast_to(np.asarray(mask(st), np.int64), (st.lanes,))[lanes]
-    if int(bits.max()) >> st.geometry.cluster:
-        raise TilewrightError(
-            f"simt: a copy goes to the blocks {int(bits.max()):#b} of a cluster of "
-            f"{st.geometry.cluster}"
-        )
+    cluster = st.geometry.cluster
+    beyond = bits >> cluster != 0  # also of negative ones
+    if beyond.any():
+        n = int(np.flatnonzero(beyond)[0])
+        text = f"copies to the blocks {int(bits[n]):#b} of a cluster of {cluster}"
+        tell(st, BOUNDS, int(lanes[n]), text, int(beyond.sum()))
     made = []
-    for rank in range(st.geometry.cluster):
+    for rank in range(cluster):
         these = bits >> rank & 1 != 0
-        there = blocks_of(st, lanes, rank)
         if these.any():
+            there = np.zeros(len(lanes), np.int64)
+            there[these] = blocks_of(st, lanes[these], rank)
             require_made(st, lanes[these], there[these], number[these])
+            require_fenced(st, lanes[these], there[these], number[these])
             made.append((there, these))
     return made
 
@@ -177,12 +180,13 @@ def _write(
     data = m.view(d.dtype)
     never = np.zeros(units.shape, np.bool_)
     shadow.write(st, m, units, who, False, lambda: never)
+    shadow.after(st, m, units, who, lambda: never)  # those of several blocks to one place
     data[at] = values
     if shadow.flights is None:
         shadow.flights = np.zeros(len(shadow.writes), np.int32)
         each = m.step // m.unit
         shadow.landed = lambda at, who: b.landed(shadow.flights[at], who, at // each)
-    shadow.flights[units] = b.fly(barrier)
+    shadow.flights[units] = b.fly(barrier, block)
     shadow.writes[units] = -st.access(who)
     np.subtract.at(b.bytes, (block, np.full_like(block, barrier)), d.box_bytes)
     b.settle()

@@ -75,7 +75,7 @@ def sync_grid(st: State) -> Any:
         st.mask = old
     else:
         sync_block(st)
-    st.sync_grid = st.clock << CLOCK_SHIFT
+    st.sync_grid = st.sync_cluster = st.clock << CLOCK_SHIFT
     return np.int32(0)
 
 

@@ -32,8 +32,7 @@ _ROWS, _DEPTH = 64, 32  # of a tile, and bytes of the reduction
 _TYPES = {"fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
 _SPANS = (16, 128, 64, 32)  # bytes of a tile's rows by the mode of a descriptor: 16 is no swizzle
 _FIELD = 0x3FFF
-# threads that stand for those who read a line of A, the warp that has it, and of B, which are all
-_READERS = ((np.arange(_ROWS) // 16 * 32 + 31,), (np.array([31]), np.array([127])))
+_READERS = np.arange(_ROWS) // 16 * 32 + 31  # threads that stand for the warp that has a line of A
 
 
 class _Tile:
@@ -335,14 +334,23 @@ def _finish(st: State, p: _Product, types: tuple[str, str], columns: int) -> Non
     total = multiply(x, np.swapaxes(y, 1, 2), total, types[1])
     view[p.sums] = total[:, row, column]
     p.memory.shadow.written[p.sums] = True
-    first = p.groups * GROUP
-    for tile, readers in zip(p.tiles, _READERS):
-        shadow: RaceShadow = tile.memory.shadow
-        shadow.hold(tile.units, -1)
-        for reader in readers:
-            own = first[:, None] + reader
-            who = own.reshape(*own.shape, *[1] * (tile.units.ndim - 2))
-            shadow.note_read(st, tile.units, np.broadcast_to(who, tile.units.shape))
+    for tile in p.tiles:
+        tile.memory.shadow.hold(tile.units, -1)
+    _note_reads(st, p)
+
+
+def _note_reads(st: State, p: _Product) -> None:
+    """A line of A is read by the warp that has it, B by all warps of a group."""
+    first, (a, b) = p.groups * GROUP, p.tiles
+    who = (first[:, None] + _READERS)[:, :, None]
+    shadow: RaceShadow = a.memory.shadow
+    shadow.note_read(st, a.units, np.broadcast_to(who, a.units.shape))
+    in_block = p.groups % (st.geometry.threads // GROUP)
+    shadow = b.memory.shadow
+    for group in np.unique(in_block):
+        of = in_block == group
+        last = (first[of] + GROUP - 1)[:, None, None]
+        shadow.note_product(int(group), b.units[of], st.access(last))
 
 
 Code.calls.update(

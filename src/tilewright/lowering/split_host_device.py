@@ -12,7 +12,7 @@ from ..loopir import stmt as S
 from ..loopir.data import FREE_SCALARS, unknown_divisors
 from ..loopir.equal import structural_equal
 from ..loopir.expr import const_int
-from ..loopir.hopper_calls import TENSOR_MAP
+from ..loopir.hopper_calls import CLUSTER, TENSOR_MAP
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.subst import substitute
 from ..loopir.visit import free_vars, nodes, walk
@@ -21,6 +21,7 @@ from .unify_threads import is_launch
 
 CALL_KERNEL = "tir.call_kernel"
 DEVICE_KERNEL = 2  # the attribute "calling_conv"
+_OF_KERNELS = ("pragma_import_c", "pragma_import_llvm", "pragma_launch_bounds_min_blocks", CLUSTER)
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,9 @@ class _Split(Rewriter):
         if s.attr_key == "target":  # of one thread, unless it launches more
             launches = any(is_launch(x) for x in walk(s.body))
             return self.stmt(s.body) if launches else self._launch(s.body)
-        if s.attr_key not in ("pragma_import_c", "pragma_import_llvm"):
+        if s.attr_key not in _OF_KERNELS:
             return super()._attr(s)
-        self.code.append(s)  # the user's functions are those of the kernels inside
+        self.code.append(s)  # on the axis that blocks are bound to it stands around the kernel
         body = self.stmt(s.body)
         self.code.pop()
         return body

@@ -15,6 +15,7 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.expr import const_int
+from ..loopir.hopper_calls import CLUSTER, MOST_IN_CLUSTER
 from ..loopir.module import IRModule
 from ..loopir.stmt import PrimFunc
 from ..loopir.visit import children
@@ -44,6 +45,7 @@ _CUDA_LOCAL = 512 * 1024  # bytes of a thread
 class KernelUsage:
     """What one kernel asks for. `threads`: constant extents of threadIdx by "x", "y", "z";
     `local` and `shared`: buffers of these scopes; sizes that are not constant are in neither.
+    `clusters`: what is said of how many blocks a cluster has.
     """
 
     threads: dict[str, int] = field(default_factory=dict)
@@ -51,6 +53,7 @@ class KernelUsage:
     local: dict[Buffer, int] = field(default_factory=dict)
     shared: dict[Buffer, int] = field(default_factory=dict)
     vector_bytes: int = 0
+    clusters: list[Any] = field(default_factory=list)
 
     def see_vector(self, e: Any) -> None:
         """Note the width of an expression's value, if it is a vector."""
@@ -105,6 +108,8 @@ def _count(node: Any, kernel: KernelUsage) -> None:
     kind = type(node)
     if kind is S.AttrStmt and node.attr_key == "virtual_thread":
         kernel.vthreads.append(const_int(node.value) or 0)
+    elif kind is S.AttrStmt and node.attr_key == CLUSTER:
+        kernel.clusters.append(node.value)
     elif kind is S.Allocate:
         size, scope = buffer_bytes(node.buffer), node.buffer.scope()
         if scope.startswith("shared"):
@@ -164,7 +169,8 @@ def require_limits(kernels: Mapping[str, PrimFunc], target: Target) -> None:
     """CompileError where a kernel needs more than its target has, even if the device at hand
     would allow it."""
     for name, kernel in kernels.items():
-        for tag, extent in launch_extents(kernel.body).items():
+        extents = launch_extents(kernel.body)
+        for tag, extent in extents.items():
             if tag.startswith("threadIdx") and const_int(extent) is None:
                 raise CompileError(
                     f"kernel {name}: the number of threads of a block must be constant, but {tag} "
@@ -176,6 +182,7 @@ def require_limits(kernels: Mapping[str, PrimFunc], target: Target) -> None:
         for usage in gpu_usage(kernel):
             _require_threads(name, usage, target)
             _require_shared(name, usage, target)
+            _require_cluster(name, usage, const_int(extents.get("blockIdx.x", 1)), target)
             if target.kind.name == "cuda":
                 _require_local(name, usage)
         most = target.attrs.get("max_function_args")
@@ -213,6 +220,34 @@ def _require_grid(name: str, dimension: str, blocks: int, target: Target) -> Non
             f"kernel {name} has too many blocks along blockIdx.{dimension}: {blocks}, but "
             f"{'CUDA' if kind == 'cuda' else kind} has at most {most}; bind the longest axis to "
             "blockIdx.x, or split it further"
+        )
+
+
+def _require_cluster(name: str, usage: KernelUsage, blocks: int | None, target: Target) -> None:
+    """`blocks`: along blockIdx.x, None where that is known at the launch only."""
+    sizes = {const_int(n): n for n in usage.clusters}
+    for n, given in sizes.items():
+        if n is None or not 1 <= n <= MOST_IN_CLUSTER:
+            raise CompileError(
+                f"kernel {name}: a cluster is of 1 to {MOST_IN_CLUSTER} blocks, which the pragma "
+                f"cluster_dims says as a constant; got {given}"
+            )
+    if len(sizes) > 1:
+        raise CompileError(
+            f"kernel {name} has clusters of {' and of '.join(map(str, sizes.values()))} blocks; "
+            "give the pragma cluster_dims one number in all of a kernel"
+        )
+    size = next(iter(sizes), 1) or 1
+    if size > 1 and target.kind.name != "cuda":
+        raise CompileError(
+            f"kernel {name} has clusters of {size} blocks, which CUDA has alone, from sm_90 on; "
+            f"leave out the pragma cluster_dims for target {target.kind}"
+        )
+    if blocks is not None and blocks % size:
+        raise CompileError(
+            f"kernel {name} has clusters of {size} blocks along blockIdx.x, but {blocks} blocks "
+            "there, which are no whole clusters; split the axis that is bound to blockIdx.x so "
+            "that its extent is a multiple, or give the pragma cluster_dims a divisor of it"
         )
 
 

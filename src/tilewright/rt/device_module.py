@@ -37,12 +37,14 @@ SIMT = Device("simt")
 class Launcher:
     """What a host function calls: launches kernels of one device, allocates its memory."""
 
-    __slots__ = ("kernels", "limits", "runtime")
+    __slots__ = ("clusters", "kernels", "limits", "runtime")
 
     def __init__(self, runtime: base.Runtime, kernels: Mapping[str, base.Kernel]) -> None:
         self.runtime = runtime
         self.kernels = kernels
         self.limits = runtime.limits
+        sizes = {name: kernel.info.cluster for name, kernel in kernels.items()}
+        self.clusters = {name: n for name, n in sizes.items() if n > 1}
 
     def launch(
         self,
@@ -74,6 +76,13 @@ class Launcher:
                     f"{self.runtime} ({limits.device_name}) has at most {top}; bind the longest "
                     "axis to blockIdx.x"
                 )
+        cluster = self.clusters.get(name, 1)
+        if grid[0] % cluster:
+            raise TilewrightError(
+                f"{name}: clusters of {cluster} blocks along blockIdx.x do not divide the "
+                f"{grid[0]} that there are; call it with sizes that give a multiple, or build it "
+                "without the pragma cluster_dims"
+            )
         return True
 
     def alloc(self, nbytes: int) -> base.Memory:
@@ -320,7 +329,7 @@ def prepare_sequence(
         launcher, slots, host = function._checked(args)
         if recorder is None:
             recorder = _Recorder(launcher)
-        recorder.kernels = launcher.kernels
+        recorder.kernels, recorder.clusters = launcher.kernels, launcher.clusters
         host(recorder, launcher.runtime.stream, *slots)
     if recorder is None:
         return lambda: None

@@ -13,6 +13,8 @@ import tilewright as tw
 from tilewright import te
 from tilewright.base.dtype import parse
 from tilewright.interp.te_bound import te_eval_bound
+from tilewright.topi.schedules.decisions import Decisions
+from tilewright.topi.schedules.default import default_schedule
 
 Array = np.ndarray[Any, Any]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]
@@ -110,6 +112,27 @@ class Problem:
 
     def build(self, target: Any) -> Any:
         return tw.build(self.schedule, self.args, target, name=self.case.name)
+
+
+def answered(
+    out: Any, target: Any, answers: Mapping[str, tuple[int, ...]]
+) -> tuple[Any, dict[str, tuple[int, ...]]]:
+    """The default schedule of an operator that answers some questions by the first option that
+    begins so, and all that was answered."""
+    given: dict[str, tuple[int, ...]] = {}
+    wanted = {f"{out.op.name}.{question}": v for question, v in answers.items()}
+    while True:
+        decisions = Decisions(given)
+        s = default_schedule(out, target, decisions)
+        left = [q for q in decisions.asked if q in wanted and q not in given]
+        if not left:
+            assert set(given) == set(wanted), f"{set(wanted) - set(given)} is not asked"
+            return s, decisions.taken
+        start = wanted[left[0]]
+        options = decisions.asked[left[0]]
+        found = [o for o in options if o[: len(start)] == start]
+        assert found, f"{left[0]} is one of {options}, none of which begins with {start}"
+        given[left[0]] = found[0]
 
 
 def outputs_of(schedule: Any) -> list[Any]:

@@ -1,8 +1,9 @@
 """Damage every kernel of the corpus a little, and see whether simt reports it.
 
 `python -m tests.exec.gpu.mutate [NAME ...]` removes each barrier (and each wait, arrival and fence
-of asynchronous copies and products) in turn, takes one element off each buffer in turn, runs the
-rest as it was, and prints what simt says. What it does not report has to stand in REDUNDANT.md,
+of asynchronous copies and products) in turn, has what is of a cluster of blocks be of one block
+alone, takes one element off each buffer in turn, runs the rest as it was, and prints what simt
+says. What it does not report has to stand in REDUNDANT.md,
 with the reason why it is harmless; the exit status is 1 where it does not, or where less than 95 %
 are reported.
 """
@@ -26,10 +27,12 @@ from tilewright.base.dtype import parse
 from tilewright.base.errors import TilewrightError
 from tilewright.interp.simt import SimtArray, SimtError
 from tilewright.loopir import expr as E
+from tilewright.loopir import hopper_calls as H
 from tilewright.loopir import stmt as S
+from tilewright.loopir.calls import storage_sync
 from tilewright.loopir.expr import const, const_int
 from tilewright.loopir.rewrite import Rewriter, handles
-from tilewright.loopir.visit import nodes
+from tilewright.loopir.visit import nodes, statements
 
 LISTED = Path(__file__).with_name("REDUNDANT.md")
 LEAST = 0.95
@@ -39,6 +42,7 @@ _ORDER = {
     "ptx_wait_barrier": "wait at a barrier",
     "ptx_wgmma_wait_group": "wait for products",
     "ptx_arrive_barrier": "arrival",
+    "ptx_arrive_barrier_cluster": "arrival at blocks of a cluster",
     "ptx_arrive_barrier_expect_tx": "arrival with bytes",
     "ptx_init_barrier_thread_count": "barrier that is made",
     "ptx_fence_barrier_init": "fence of barriers",
@@ -46,33 +50,55 @@ _ORDER = {
     "ptx_wgmma_fence": "fence of registers",
     "ptx_wgmma_commit_group": "end of a group",
     "ptx_cp_async_bulk_tensor": "copy",
+    "ptx_cp_async_bulk_tensor_multicast": "copy to blocks of a cluster",
+    "ptx_cluster_sync": "barrier (cluster)",
 }
 _NOTHING = S.Evaluate(const(0))
 
 
+def _alone(call: E.Call) -> E.Call | None:
+    """What is of a cluster, of the own block alone; None for what is not."""
+    name, args = call.op.name.removeprefix("tir."), call.args
+    if name == "ptx_cluster_sync":
+        return storage_sync("shared")
+    if name == "ptx_arrive_barrier_cluster":
+        return H.ptx_arrive_barrier(args[0])
+    if name == "ptx_cp_async_bulk_tensor_multicast":
+        to, source, barrier, _, *at = args
+        return H.ptx_cp_async_bulk_tensor(call.dtype, to, source, at, barrier)
+    return None
+
+
 @dataclass(frozen=True)
 class Mutant:
-    """One change; `node` is what changes: a statement of a kernel, or an array by name."""
+    """One change; `node` is what changes: a statement of a kernel (to `other`) in one of the places
+    that it stands in, or an array by name."""
 
     case: str
     kernel: str
     what: str
     node: Any
+    other: S.Stmt = _NOTHING
+    place: int = 0
 
     @property
     def name(self) -> str:
         return f"{self.kernel}: {self.what}"
 
 
-class _Without(Rewriter):
-    """Leaves a barrier out, or takes an element off an allocation."""
+class _Changed(Rewriter):
+    """Puts something else for a barrier, or takes an element off an allocation."""
 
-    def __init__(self, node: Any) -> None:
-        self.node = node
+    def __init__(self, node: Any, other: S.Stmt, place: int) -> None:
+        self.node, self.other, self.left = node, other, place
 
     @handles(S.Evaluate)
     def _evaluate(self, s: S.Evaluate) -> Any:
-        return _NOTHING if s is self.node else super()._evaluate(s)
+        if s is self.node:
+            self.left -= 1
+            if self.left == -1:
+                return self.other
+        return super()._evaluate(s)
 
     @handles(S.Allocate)
     def _allocate(self, s: S.Allocate) -> Any:
@@ -104,14 +130,21 @@ class Subject:
     def mutants(self) -> Iterator[Mutant]:
         for name, kernel in self.kernels.items():
             counts: Counter[str] = Counter()
-            for s in nodes(kernel.func.body):
+            places: Counter[int] = Counter()
+            for s in statements(kernel.func.body):
                 what = _barrier(s)
                 if what is None and type(s) is S.Allocate and const_int(s.buffer.shape[-1]):
                     what = f"{s.buffer.scope_name} buffer {s.buffer.name}"
                 if what is not None:
                     counts[what] += 1
                     number = f" {counts[what]}" if counts[what] > 1 else ""
-                    yield Mutant(self.name, name, what + number, s)
+                    place = places[id(s)]
+                    places[id(s)] += 1
+                    yield Mutant(self.name, name, what + number, s, place=place)
+                    alone = None if type(s) is S.Allocate else _alone(s.value)
+                    if alone is not None:
+                        text = f"{what} of one block{number}"
+                        yield Mutant(self.name, name, text, s, S.Evaluate(alone), place)
         for array in self.uses:
             yield Mutant(self.name, self.name, f"array {array}", array)
 
@@ -140,7 +173,7 @@ class Subject:
                     self.run()
             else:
                 func = some(func)
-                kernel.func = func.with_body(_Without(m.node).stmt(func.body))
+                kernel.func = func.with_body(_Changed(m.node, m.other, m.place).stmt(func.body))
                 self.run()
         except SimtError as error:
             return error.findings[0].kind

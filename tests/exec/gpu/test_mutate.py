@@ -34,6 +34,8 @@ SLICE = (
     "dense_pipeline",
     "matmul_odd_columns",
     "dense_hopper",
+    "dense_cluster_below",
+    "matmul_cluster_beside",
 )
 
 

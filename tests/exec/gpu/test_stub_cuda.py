@@ -22,7 +22,9 @@ from tilewright.measure.program import construct, describe
 from tilewright.measure.result import MeasureErrorNo
 from tilewright.measure.worker import Worker
 from tilewright.rt.device_array import DeviceArray
+from tilewright.rt.device_module import Launcher
 from tilewright.rt.drivers import nvrtc
+from tilewright.rt.drivers.cuda_api import CudaError
 
 ARCHS = ("sm_75", "sm_80", "sm_90", "sm_100")
 REPRESENTATIVE = (
@@ -151,6 +153,53 @@ def test_a_small_network(arch: str) -> None:
             np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
         del net
         unhurt(stub)
+
+
+def clusters_of(blocks: int, n: Any = None) -> Any:
+    """A + 1 by clusters of so many blocks of 64 threads."""
+    n = te.var("n") if n is None else n
+    a = te.placeholder((n,), "float32", "A")
+    b = te.compute((n,), lambda i: a[i] + 1.0, name="B")
+    s = te.create_schedule(b.op)
+    outer, inner = s[b].split(b.op.axis[0], 64)
+    s[b].bind(outer, te.thread_axis("blockIdx.x"))
+    s[b].bind(inner, te.thread_axis("threadIdx.x"))
+    s[b].pragma(outer, "cluster_dims", blocks)
+    return tw.build(s, [a, b], "cuda -arch=sm_90", name="by_clusters")
+
+
+def called(function: Any, size: int) -> bool:
+    x = np.arange(size, dtype=np.float32)
+    out = tw.nd.empty((size,), "float32", CUDA)
+    function(tw.nd.array(x, CUDA), out)
+    return bool((out.numpy() == x + 1).all())
+
+
+def test_a_grid_is_of_whole_clusters() -> None:
+    with installed("sm_90") as stub:
+        function = clusters_of(4)
+        for size in (256, 1024, 200, 4 * 64 + 193):
+            assert called(function, size)
+        told = r"by_clusters_kernel: clusters of 4 blocks along blockIdx.x do not divide the 3 that"
+        with pytest.raises(TilewrightError, match=told):
+            called(function, 192)
+        x, out = (tw.nd.empty((192,), "float32", CUDA) for _ in range(2))
+        with pytest.raises(TilewrightError, match=told):
+            function["by_clusters"].prepare(x, out)
+        del function, x, out
+        unhurt(stub)
+
+
+def test_a_launch_that_nobody_checks_is_refused_by_the_driver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with installed("sm_90") as stub:
+        function = clusters_of(4)
+        assert called(function, 256)
+        monkeypatch.setattr(Launcher, "_runs", lambda *_: True)
+        with pytest.raises(CudaError, match="INVALID_CLUSTER_SIZE"):
+            called(function, 192)
+        assert len(stub.violations) == 1
 
 
 @pytest.mark.parametrize("arch", ARCHS)

@@ -103,6 +103,81 @@ def test_barriers_and_copies() -> None:
         hopper(body, t, given=m, target="cuda -arch=sm_80")
 
 
+def in_cluster(body: S.Stmt, blocks: int = 2) -> S.Stmt:
+    return S.AttrStmt(E.const(0), H.CLUSTER, E.const(blocks), body)
+
+
+def calls_of_clusters(t: Buffer, m: E.Var) -> S.Stmt:
+    rank = E.Var("rank", "int32")
+    made = calls(
+        H.create_barriers(2),
+        H.ptx_cluster_sync(),
+        H.ptx_arrive_barrier(1, rank),
+        H.ptx_wait_barrier(1, 0),
+        H.ptx_cp_async_bulk_tensor("float16", t.access_ptr("w"), m, (64, rank), 0, 3),
+        H.ptx_cp_async_bulk_tensor("float16", t.access_ptr("w"), m, (64, 8), 0),
+    )
+    return S.LetStmt(rank, H.ptx_cluster_rank(), made)
+
+
+def test_clusters() -> None:
+    t, m = tile(), E.Var("M", "handle")
+    body = in_cluster(calls_of_clusters(t, m))
+    text = hopper(body, t, given=m, target="cuda -arch=sm_90a")
+    assert 'extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(128) f(' in text
+    assert "int rank = tw_cluster_rank();" in text
+    assert "tw_barrier_arrive_at(tw_barriers + 1, rank);" in text
+    assert "tw_barrier_wait(tw_barriers + 1, 0);" in text
+    # of a copy to several blocks the mask comes last, of one to the own block there is none
+    several, alone = re.findall(r"tw_tma\w*\(tile, &M, tw_barriers, (.*?)\);", text)
+    assert (several, alone) == ("64, rank, 3", "64, 8")
+    ptx = compile_everywhere(text, ("sm_90a",))["sm_90a"]
+    for instruction in (
+        ".reqnctapercluster 2, 1, 1",
+        "%cluster_ctarank;",
+        "barrier.cluster.arrive.release;",
+        "barrier.cluster.wait",
+        "mapa.shared::cluster.u32 ",
+        "mbarrier.try_wait.parity.shared::cta.b64 p,",
+    ):
+        assert instruction in ptx, instruction
+    assert re.search(r"mbarrier\.arrive\S*\.shared::cluster\.b64 _, \[", ptx)
+    copy = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+    assert re.search(rf"{copy}\.multicast::cluster \[%r\d+\], .*, %rs\d+;", ptx)
+    assert re.search(rf"{copy} \[%r\d+\], .*\];", ptx)
+
+
+@pytest.mark.parametrize("blocks", [2, 3, 4, 8])
+def test_what_names_no_architecture_compiles_for_those_without_clusters(blocks: int) -> None:
+    """Where such a kernel stops, if it meets others."""
+    body = in_cluster(calls(H.ptx_cluster_sync()), blocks)
+    ptx = compile_everywhere(hopper(body), ("sm_75", "sm_80", "sm_90", "sm_90a"))
+    for arch, text in ptx.items():
+        able = arch.startswith("sm_90")
+        assert (f".reqnctapercluster {blocks}, 1, 1" in text) == able
+        assert ("barrier.cluster.arrive" in text) == able and ("trap;" in text) != able
+
+
+def test_no_cluster_is_said_of_one_block() -> None:
+    assert "cluster" not in hopper(in_cluster(calls(), 1), target="cuda -arch=sm_80")
+
+
+@pytest.mark.parametrize(
+    "body", [calls(), calls(H.ptx_cluster_sync()), calls(H.ptx_cluster_rank())]
+)
+def test_clusters_began_with_an_architecture(body: S.Stmt) -> None:
+    with pytest.raises(CompileError, match=r"needs clusters of blocks, which began with sm_90"):
+        hopper(in_cluster(body), target="cuda -arch=sm_80")
+
+
+@pytest.mark.parametrize("call", [H.ptx_cluster_sync(), H.ptx_cluster_rank()])
+def test_calls_of_clusters_began_with_an_architecture(call: E.Call) -> None:
+    """Also in a kernel that has none: its blocks are clusters of one."""
+    with pytest.raises(CompileError, match=r"needs clusters of blocks, which began with sm_90"):
+        hopper(calls(call), target="cuda -arch=sm_80")
+    compile_everywhere(hopper(calls(call), target="cuda -arch=sm_90"), ("sm_90",))
+
+
 def bulk(t: Buffer, source_: Buffer, nbytes: Any = 64) -> S.Stmt:
     args = (t.access_ptr("w"), 8, source_.access_ptr("r"), 16, nbytes, 0)
     return calls(H.create_barriers(1), H.ptx_cp_async_bulk("float16", *args))

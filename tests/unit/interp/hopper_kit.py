@@ -155,12 +155,15 @@ M, N, K = 130, 64, 320
 
 
 @cache
-def scheduled(specialized: bool = False) -> S.PrimFunc:
-    """The kernel of a product of 130 x 64 x 320, five steps in four stages."""
+def scheduled(specialized: bool = False, below: int = 1) -> S.PrimFunc:
+    """The kernel of a product of 130 x 64 x 320, five steps in four stages; `below`: blocks of a
+    cluster, each of which brings a part of B to all."""
     a, b = te.placeholder((M, K), "float16", "A"), te.placeholder((N, K), "float16", "B")
     c = topi.nn.dense(a, b, out_dtype="float32")
     s = te.create_schedule(c.op)
-    tile = WarpGroupTile("float16", 128, 64, (M, N, K), (True, True), 4, specialized)
+    tile = WarpGroupTile(
+        "float16", 128, 64, (M, N, K), (True, True), 4, specialized, cluster=(below, 1)
+    )
     target = Target("cuda -arch=sm_90a")
     schedule_on_warp_groups(s, c, c, tile, GpuMachine.of(target))
     lowered = tw.lower(s, [a, b, c], name="dense")
@@ -210,17 +213,17 @@ def arrays() -> tuple[np.ndarray, np.ndarray]:
     return draw((M, K), "float16", 1), draw((N, K), "float16", 2)
 
 
-def run_scheduled(kernel: S.PrimFunc) -> tuple[np.ndarray, SimtReport]:
+def run_scheduled(kernel: S.PrimFunc, below: int = 1) -> tuple[np.ndarray, SimtReport]:
     """What such a kernel gives, and what is wrong with it."""
     out = np.zeros((M, N), np.float32)
     given: dict[str, Any] = {}
-    for name, array, lines in zip("AB", arrays(), (128, 64)):
+    for name, array, lines in zip("AB", arrays(), (128, 64 // below)):
         described = TensorMap("float16", (K, len(array)), (2 * K,), (64, lines), 128)
         given[f"{name}_map"] = SimtMap(array, described)
     args = [given.get(p.name, out) for p in kernel.params]
     return out, run_kernel(kernel, None, args, check=False)
 
 
-def kinds(kernel: S.PrimFunc) -> set[str]:
+def kinds(kernel: S.PrimFunc, below: int = 1) -> set[str]:
     """What kinds of mistakes are found in a kernel."""
-    return {f.kind for f in run_scheduled(kernel)[1].findings}
+    return {f.kind for f in run_scheduled(kernel, below)[1].findings}

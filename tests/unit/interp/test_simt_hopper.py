@@ -178,6 +178,37 @@ def test_one_warp_cannot_arrive_for_the_others() -> None:
     assert kit.kinds(kit.edited(kernel, change)) == {"race"}
 
 
+@pytest.mark.parametrize("warp", range(8))
+@pytest.mark.parametrize("below", [1, 2])
+def test_each_warp_has_to_arrive(warp: int, below: int) -> None:
+    """One of eight does not, at its own block or (`below`) at the other one, which brings it a part
+    of B, and nobody waits for it."""
+    kernel = kit.scheduled(True, below)
+    thread = thread_of(kernel)
+
+    def change(call: E.Call) -> Any:
+        count = getattr(call.args[1], "value", 0) if len(call.args) > 1 else 0
+        others: Any = E.FloorDiv(thread, E.const(32)) != warp
+        if call.op.name == "tir.ptx_arrive_barrier":
+            return S.IfThenElse(others, S.Evaluate(call))
+        if call.op.name == "tir.ptx_arrive_barrier_cluster":
+            own = call.args[1].equal(H.ptx_cluster_rank())
+            return S.IfThenElse(E.Or(others, own), S.Evaluate(call))
+        if call.op.name == "tir.ptx_init_barrier_thread_count" and count > 1:
+            return H.ptx_init_barrier_thread_count(call.args[0], count - 1)
+        return call
+
+    found = kit.kinds(kit.edited(kernel, change), below)
+    assert found == {"race" if below == 1 else "race between blocks"}
+
+
+def test_a_kernel_of_clusters_is_right() -> None:
+    out, report = kit.run_scheduled(kit.scheduled(True, 2), 2)
+    a, b = (x.astype(np.float32) for x in kit.arrays())
+    np.testing.assert_array_equal(out, a @ b.T)
+    assert report.findings == []
+
+
 def test_arrivals_that_are_too_many_or_too_few_are_a_deadlock() -> None:
     for more in (-1, 1):
 

@@ -36,7 +36,8 @@ class KernelInfo:
     scalar; `access`: for each "r", "w", "rw", "map" or "scalar". `threads`: block extents where
     they are constants (launch bounds), else None. `shared_bytes`: shared memory that the launch has
     to ask for. `align`: for each parameter bytes that its address has to be a multiple of, as the
-    widest access through it needs (0: a scalar); empty where it is not known."""
+    widest access through it needs (0: a scalar); empty where it is not known. `cluster`: blocks of
+    a cluster, which follow each other along x."""
 
     name: str
     params: tuple[str, ...]
@@ -44,6 +45,7 @@ class KernelInfo:
     threads: Extents | None = None
     shared_bytes: int = 0
     align: tuple[int, ...] = ()
+    cluster: int = 1
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -53,6 +55,7 @@ class KernelInfo:
             "threads": list(self.threads) if self.threads else None,
             "shared_bytes": self.shared_bytes,
             "align": list(self.align),
+            "cluster": self.cluster,
         }
 
     @staticmethod
@@ -65,6 +68,7 @@ class KernelInfo:
             threads=(int(x), int(y), int(z)) if data["threads"] else None,
             shared_bytes=int(data["shared_bytes"]),
             align=tuple(map(int, data.get("align", ()))),
+            cluster=int(data.get("cluster", 1)),
         )
 
 

@@ -152,7 +152,8 @@ class Body:
         return seq(
             *self.barriers([1] * stages + [blocks * threads // 32] * stages * again),
             AttrStmt(const(0), "warp_specialized", const(threads), sides),
-            *([self.meet()] if blocks > 1 else []),  # before a block ends that others reach
+            # before a block ends that others reach: arrivals are there, too
+            *([Evaluate(H.ptx_cluster_sync())] if blocks > 1 else []),
             *self.joined(),
         )
 

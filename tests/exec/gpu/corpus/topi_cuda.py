@@ -3,16 +3,17 @@ and products on tensor cores, as default schedules have them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 import tilewright as tw
 from tests.exec.gpu.corpus.tensor_cores import NO_MATRICES, eighths
-from tests.exec.gpu.kit import Array, Case
+from tests.exec.gpu.kit import Array, Case, answered
 from tilewright import te, tir, topi
 from tilewright.topi.nn.attention import PLAIN, Sizes, attention
+from tilewright.topi.schedules.decisions import Value
 
 MADE_FOR_CUDA = "OpenCL has a schedule of its own for it"
 Build = Callable[[], tuple[Any, list[Any]]]
@@ -23,9 +24,10 @@ def of_library(
     *shapes: tuple[int, ...],
     dtypes: tuple[str, ...] = ("float32",),
     arch: str = "sm_75",
+    answers: Mapping[str, Value] | None = None,
 ) -> Build:
-    """The default schedule of an operator for an architecture; the last type is that of the inputs
-    that follow too."""
+    """The default schedule of an operator for an architecture, some of whose questions may be
+    answered; the last type is that of the inputs that follow too."""
 
     def build() -> tuple[Any, list[Any]]:
         kinds = [*dtypes, *[dtypes[-1]] * (len(shapes) - len(dtypes))]
@@ -35,7 +37,7 @@ def of_library(
         target = tw.Target(f"cuda -arch={arch}")
         with target:
             out = make(*ins)
-            s = topi.default_schedule(out, target)
+            s, _ = answered(out, target, answers or {})
         return s, [*ins, out]
 
     return build
@@ -138,9 +140,14 @@ def wide_conv(x: Any, f: Any) -> Any:
 
 
 def product(
-    name: str, make: Any, *shapes: tuple[int, ...], arch: str, dtype: str = "float16"
+    name: str,
+    make: Any,
+    *shapes: tuple[int, ...],
+    arch: str,
+    dtype: str = "float16",
+    answers: Mapping[str, Value] | None = None,
 ) -> Case:
-    build = of_library(make, *shapes, dtypes=(dtype,), arch=arch)
+    build = of_library(make, *shapes, dtypes=(dtype,), arch=arch, answers=answers)
     draw = {"in0": eighths, "in1": eighths}
     return Case(name, build, draw=draw, opencl=NO_MATRICES, arch=arch)
 
@@ -183,5 +190,22 @@ CASES = [
     product("matmul_parts", wide_matmul, (16, 1024), (1024, 24), arch="sm_80"),
     product("dense_hopper", wide_dense, (130, 128), (96, 128), arch="sm_90a"),
     product("matmul_hopper", wide_matmul, (128, 192), (192, 64), arch="sm_90a", dtype="bfloat16"),
+    product(
+        "dense_cluster_below",
+        wide_dense,
+        (72, 320),
+        (72, 320),
+        arch="sm_90a",
+        answers={"tile": (64, 64), "cluster": (2, 1), "stages": (2,)},
+    ),
+    product(
+        "matmul_cluster_beside",
+        wide_matmul,
+        (72, 264),
+        (264, 72),
+        arch="sm_90a",
+        dtype="bfloat16",
+        answers={"tile": (64, 64), "cluster": (1, 2), "stages": (2,)},
+    ),
     product("conv_hopper", wide_conv, (1, 8, 8, 16), (3, 3, 16, 32), arch="sm_90a"),
 ]
