@@ -90,7 +90,7 @@ def _sync(code: Any, e: E.Call) -> Fn:
         cluster = st.geometry.cluster
         require_whole(st, st.block_in // cluster, st.blocks // cluster, "cluster")
         st.met = st.tick()
-        if relaxed:
+        if relaxed:  # what others do to a block's memory may come later yet
             return np.int32(0)
         sync_block(st)
         st.sync_cluster = (

@@ -36,6 +36,7 @@ SLICE = (
     "dense_hopper",
     "dense_cluster_below",
     "matmul_cluster_beside",
+    "dense_cluster_joined",
 )
 
 

@@ -207,5 +207,13 @@ CASES = [
         dtype="bfloat16",
         answers={"tile": (64, 64), "cluster": (1, 2), "stages": (2,)},
     ),
+    product(
+        "dense_cluster_joined",
+        wide_dense,
+        (72, 640),
+        (120, 640),
+        arch="sm_90a",
+        answers={"tile": (64, 64), "parts": (1,), "cluster": (1, 1, 2), "stages": (2,)},
+    ),
     product("conv_hopper", wide_conv, (1, 8, 8, 16), (3, 3, 16, 32), arch="sm_90a"),
 ]
