@@ -26,12 +26,18 @@ import tilewright as tw
 from benchmarks.networks_models import paths
 from tilewright.base.errors import TilewrightError
 from tilewright.graph.device import DeviceExecutable
-from tilewright.report.roofline import GPUS, estimate, grids_of
+from tilewright.report.roofline import GPUS, Gpu, estimate, gpu_of, grids_of
 from tilewright.report.sass import compiled_module
 from tilewright.rt.drivers.cuda_parts import compile_parts
 from tilewright.rt.plan import symbol_of
 
 Row = dict[str, Any]
+
+
+def _gpu(arch: str) -> Gpu:
+    found = gpu_of(arch)
+    assert found is not None  # of the choices
+    return found
 
 
 def measure(path: Path, network: str, dtype: str, arch: str) -> Row:
@@ -50,9 +56,9 @@ def measure(path: Path, network: str, dtype: str, arch: str) -> Row:
         host: Any = net.module[symbol_of(call.kernel)]
         grids = grids_of(host.text)
         if grids:
-            rows.append({"nodes": nodes, **estimate(work, grids, code, GPUS[arch])})
+            rows.append({"nodes": nodes, **estimate(work, grids, code, _gpu(arch))})
     return {
-        "network": network, "dtype": dtype, "arch": arch, "gpu": GPUS[arch].name,
+        "network": network, "dtype": dtype, "arch": arch, "gpu": _gpu(arch).name,
         "build_s": round(built, 1), "compile_s": round(compiled, 1),
         "warnings": [x for _, log in made for x in log.splitlines() if "warning" in x.lower()],
         "kernels": len(code), "calls": len(net.calls),
@@ -69,7 +75,7 @@ def page(found: Sequence[Row]) -> str:
     lines = [_row(heads), "|" + " --- |" * len(heads)]
     made = [n for n in found if "error" not in n]
     for n in made:
-        most = GPUS[n["arch"]].processors
+        most = _gpu(n["arch"]).processors
         few = sum(r["us"] for r in n["rows"] if r["blocks"] < most and r["binds"] != "memory")
         cores = sum(r["gflop"] for r in n["rows"] if r["tensor"])
         share = 100 * cores / max(sum(r["gflop"] for r in n["rows"]), 1e-9)
@@ -119,7 +125,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--network", nargs="+", required=True)
     parser.add_argument("--dtype", nargs="+", default=["float32", "float16"])
-    parser.add_argument("--arch", default="sm_80", choices=list(GPUS))
+    parser.add_argument("--arch", default="sm_80", choices=[*GPUS, "sm_90a"])
     parser.add_argument("--out", type=Path, help="a JSON file that rows are added to; .md beside")
     options = parser.parse_args(argv)
     found: list[Row] = []

@@ -203,8 +203,8 @@ def test_blocks_that_stay_of_rows_that_are_not_known() -> None:
     ],
 )
 def test_registers_and_fences(given: dict[str, tuple[int, ...]]) -> None:
-    """Nothing is spilled; descriptors are uniform; no step has a fence of all memory, which clusters
-    have when their blocks end, and before they read each other's sums."""
+    """Nothing is spilled; descriptors are uniform; no step has a fence of all memory, which
+    clusters have when their blocks end, and before they read each other's sums."""
     f, _ = built((4096, 4096, 4096), "float16", (False, True), given)
     k, *joining = compiled(f, "sm_90a")
     assert all(one.spills == one.stack == one.losses == 0 for one in (k, *joining))
