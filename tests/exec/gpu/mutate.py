@@ -52,6 +52,7 @@ _ORDER = {
     "ptx_cp_async_bulk_tensor": "copy",
     "ptx_cp_async_bulk_tensor_multicast": "copy to blocks of a cluster",
     "ptx_cluster_sync": "barrier (cluster)",
+    "ptx_bar_sync": "barrier (some)",
 }
 _NOTHING = S.Evaluate(const(0))
 

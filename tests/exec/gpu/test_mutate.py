@@ -37,6 +37,8 @@ SLICE = (
     "dense_cluster_below",
     "matmul_cluster_beside",
     "dense_cluster_joined",
+    "dense_stays",
+    "dense_stream",
 )
 
 

@@ -215,5 +215,21 @@ CASES = [
         arch="sm_90a",
         answers={"tile": (64, 64), "parts": (1,), "cluster": (1, 1, 2), "stages": (2,)},
     ),
+    product(
+        "dense_stays",
+        wide_dense,
+        (200, 128),  # as many steps as stages: nobody waits for those that store
+        (72, 128),
+        arch="sm_90a -multi_processor_count=3",
+        answers={"tile": (64, 64), "cluster": (1, 1), "persistent": (1,), "stages": (2,)},
+    ),
+    product(
+        "dense_stream",
+        wide_dense,
+        (136, 264),
+        (72, 264),
+        arch="sm_90a -multi_processor_count=4",
+        answers={"tile": (64, 64), "cluster": (1, 2), "persistent": (2,), "stages": (2,)},
+    ),
     product("conv_hopper", wide_conv, (1, 8, 8, 16), (3, 3, 16, 32), arch="sm_90a"),
 ]
