@@ -88,5 +88,5 @@ def test_what_others_read_is_not_written_before_they_have_met(last: Any) -> None
 
 @pytest.mark.parametrize("how", [{"rank": 2}, {"rank": -1}, {"at": 127}, {"at": -1}])
 def test_places_that_no_block_has(how: dict[str, int]) -> None:
-    given = {k: E.const(v) for k, v in how.items()}
+    given: Any = {k: E.const(v) for k, v in how.items()}
     assert "out of bounds" in run(STRICT, STRICT, **given)[0]
