@@ -41,7 +41,7 @@ _JOINED, _LEAST_JOINED = (2, 4, 8), 16  # blocks, and columns of each
 # bytes a clock that a multiprocessor reads of another's shared memory: 3.3 TB/s of all at 1.7 GHz
 # (Luo et al., Benchmarking and Dissecting the Nvidia Hopper GPU Architecture, 2024)
 _BETWEEN = 14
-
+_MOST_STEPS = 1 << 30  # of all tiles, that blocks count by 32 bits
 
 Cluster = tuple[int, int]  # blocks below and beside each other
 ALONE, STAYS, STREAM = range(3)
@@ -119,6 +119,12 @@ class Work:
             and -(-self.columns // (columns // n)) % n == 0
         ]
 
+    def ways(self, rows: int, columns: int, parts: int) -> tuple[int, ...]:
+        """How blocks may make their tiles."""
+        down, across = self.tiles(rows, columns)
+        shared = parts == 1 and down * across * self.count * self.steps < _MOST_STEPS
+        return (ALONE, STAYS, STREAM) if shared else (ALONE, STAYS)
+
     def stages(self, rows: int, columns: int, most: int) -> int:
         """Steps to have under way, of `most`: one that is multiplied, and as many on their way as
         the memory takes to bring one."""
@@ -157,12 +163,9 @@ class Work:
         # where several blocks have room, one multiplies while another one begins or ends
         if joined == 1 and rounds == busiest > 1:
             ways[STAYS] = busiest * each + start + (rounds - 1) * _TURN
-            if parts == 1:
+            if STREAM in self.ways(rows, columns, parts):
                 ways[STREAM] = self._streamed(blocks / processors, step, sums / rate, start)
-        best = min(clocks for way, clocks in ways.items() if way != STREAM)
-        stays = next(way for way, clocks in ways.items() if clocks <= best)
-        if ways.get(STREAM, best) * _WORTH < best:
-            stays = STREAM
+        stays = min(ways, key=lambda way: ways[way] * (_WORTH if way == STREAM else 1))
         clocks = ways[stays]
         clocks += joining_clocks(parts, self.rows * self.columns * self.count * _SUM)
         return GroupPlan(rows, columns, parts, clocks, cluster, joined, stays)

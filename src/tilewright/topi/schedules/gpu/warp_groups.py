@@ -85,20 +85,26 @@ def tile_for(
             tiles[plan.rows, plan.columns] = (tile, plan)
     if not tiles:
         return None
-    name = product.op.name
-    tile, plan = tiles[machine.choose(name, "tile", tiles)]  # as wide as blocks make together
-    parts = 1
+    tile, plan = tiles[machine.choose(product.op.name, "tile", tiles)]
+    return _decided(tile, plan, work, machine, product.op.name)
+
+
+def _decided(
+    tile: WarpGroupTile, plan: GroupPlan, work: Work, machine: GpuMachine, name: str
+) -> WarpGroupTile:
+    """A tile, as wide as blocks make together, with all else that is decided about it."""
+    parts, open_rows = 1, not isinstance(tile.extents[0], int)
     if not open_rows:
         (parts,) = machine.choose(name, "parts", [(plan.parts,), *((p,) for p in work.parts)])
     steps = -(-work.steps // parts)
-    length = None if parts == 1 else steps * tile.step
-    tile = _in_cluster(replace(tile, length=length), plan, work, machine, name)
+    tile = replace(tile, length=None if parts == 1 else steps * tile.step)
+    tile = _in_cluster(tile, plan, work, machine, name)
     most = min(_STAGES[-1], _room(tile, machine) // tile.stage_bytes, max(steps // tile.joined, 2))
     best = work.stages(tile.rows, tile.wide, most)
     (stages,) = machine.choose(name, "stages", nearby(best, *_STAGES, most=most))
     stay = ALONE
     if tile.joined == 1 and machine.processors:
-        ways = [ALONE, STAYS] if open_rows or length is not None else [ALONE, STAYS, STREAM]
+        ways = (ALONE, STAYS) if open_rows else work.ways(tile.rows, tile.columns, parts)
         order = sorted(ways, key=lambda way: way != plan.stays)
         (stay,) = machine.choose(name, "persistent", [(way,) for way in order])
     return replace(tile, stages=stages, persistent=stay != ALONE, stream=stay == STREAM)
