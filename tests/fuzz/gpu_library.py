@@ -284,7 +284,10 @@ def drawn(seed: int, attention: bool = False) -> Case:
     text = f"{text} {dtype} {arch} {end}"
     if values:
         text += f" open: {', '.join(map(str, values.values()))}"
-    case = Case(text, inputs, out, Target(f"cuda -arch={arch}"), rng, values)
+    few = ""
+    if arch == "sm_90a" and rng.random() < 0.6:  # so few that blocks have several tiles each
+        few = f" -multi_processor_count={rng.randint(2, 9)}"
+    case = Case(text + few, inputs, out, Target(f"cuda -arch={arch}{few}"), rng, values)
     if values and rng.random() < 0.5:
         case.likely.update((v, rng.choice(LIKELY)) for v in values)
         case.text += f" likely: {', '.join(map(str, case.likely.values()))}"
@@ -331,6 +334,8 @@ def _run(case: Case, given: Any, rng: np.random.Generator, stats: Counter[str]) 
     stats["of likely sizes"] += bool(case.likely)
     stats["by warp groups"] += "wgmma" in source
     stats["in clusters"] += "__cluster_dims__" in source
+    stats["of blocks that stay"] += "turn_copied" in source
+    stats["of shared steps"] += "turn_low" in source
     several = [case.values]
     if case.values:
         several += [{v: case.rng.choice(VALUES) for v in case.values} for _ in range(2)]

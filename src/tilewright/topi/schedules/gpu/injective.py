@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from ....base.dtype import parse
@@ -12,11 +13,12 @@ from ....schedule.auto_inline import is_injective, loads_of
 from ....tensor.axes import thread_axis
 from ....tensor.op import ComputeOp, PlaceholderOp, domain
 from ..machine import extent_of, known_extent, whole_vectors
+from .banks import WORD, turns
 from .machine import GpuMachine, bind, bind_rows, fused, planned
 
 SIDE = 8  # threads side by side that share a line of memory when they turn a tensor
 TILE = 32  # words of a row of a tile in shared memory: banks, and threads of a warp
-WORD = 4  # bytes of a bank
+_FEW = 4  # elements of a side for which a tile in shared memory pays
 
 
 def arrange(stage: Stage, axes: list[IterVar], machine: GpuMachine) -> None:
@@ -35,7 +37,9 @@ def arrange(stage: Stage, axes: list[IterVar], machine: GpuMachine) -> None:
         if lanes > 1 and whole == [lanes, lanes]:
             _turn(stage, read, at, lanes, machine)
             return
-        if min(map(planned, sides)) >= TILE:
+        # what is read together is written near each other where the two sides are neighbours
+        near = at == len(stage.op.axis) - 2
+        if min(map(planned, sides)) >= (TILE if near else _FEW):
             _turn_shared(stage, read, at, whole, machine)
             return
     every = prod(1 if n is None else n for n in sizes)  # of all there are as many times that many
@@ -91,16 +95,20 @@ def _turn_shared(
     stage: Stage, read: ProducerLoad, at: int, lanes: list[int], machine: GpuMachine
 ) -> None:
     """Through a tile in shared memory: a warp reads rows of it and writes columns, each in vectors
-    of as many `lanes` as their side has. What is beside each other in a column is an odd number of
-    words apart, so that it lies in different banks."""
+    of as many `lanes` as their side has. What is beside each other in a column is so far apart that
+    it lies in different banks: an odd number of words where a warp has a column."""
     s = stage.schedule
     tile = s.cache_read(read.producer, "shared", [stage.op])
     packed = max(1, WORD // parse(stage.op.output_dtype(0)).nbytes)
     side = TILE * packed
     axes = list(stage.op.axis)
     down, along = axes[at], axes[-1]
-    down, y = stage.split(down, factor=side)
-    along, x = stage.split(along, factor=TILE)
+    # powers of two, which threads share evenly
+    rows, columns = (
+        min(most, 1 << (planned(a) - 1).bit_length()) for a, most in ((down, side), (along, TILE))
+    )
+    down, y = stage.split(down, factor=rows)
+    along, x = stage.split(along, factor=columns)
     others = [a for n, a in enumerate(axes[:-1]) if n != at]
     stage.reorder(*others, down, along, y, x)
     block = fused(stage, [*others, down, along])
@@ -108,8 +116,33 @@ def _turn_shared(
     _share(stage, stage.fuse(y, x), lanes[1], machine)
     copy = s[tile]
     copy.compute_at(stage, block)
-    copy.storage_align(copy.op.axis[-2], side, packed)
+    element = parse(stage.op.output_dtype(0)).nbytes
+    pad = _pad(rows, columns, lanes, element)
+    copy.storage_align(copy.op.axis[-2], rows, pad)
     _share(copy, fused(copy, list(copy.op.axis)), lanes[0], machine)
+
+
+def _pad(rows: int, columns: int, lanes: Sequence[int], nbytes: int) -> int:
+    """Elements of so many bytes between the rows of a tile, to which threads write vectors of
+    `lanes[0]` along its rows and of which they read vectors of `lanes[1]` down its columns, an
+    element or a word at a time: the fewest with which they share no bank, or share it least."""
+    step = max(1, WORD // nbytes)
+
+    def shared(pad: int) -> float:
+        stride = rows + pad
+        written = [divmod(t * lanes[0], rows) for t in range(TILE)]
+        read = [divmod(t * lanes[1], columns) for t in range(TILE)]
+        writes = [
+            turns([(y * stride + x + n) * nbytes for y, x in written], nbytes)
+            for n in range(0, lanes[0], step)
+        ]
+        reads = [
+            turns([((y + n) * stride + x) * nbytes for x, y in read], nbytes)
+            for n in range(lanes[1])
+        ]
+        return sum(writes) / len(writes) + sum(reads) / len(reads)
+
+    return min(range(step, (TILE + 1) * step, step), key=shared)
 
 
 def _share(stage: Stage, flat: IterVar, lanes: int, machine: GpuMachine) -> None:
