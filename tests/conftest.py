@@ -5,6 +5,7 @@ import gc
 import os
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,20 @@ def pytest_collection_finish() -> None:
         _draw_once()
     gc.collect()
     gc.freeze()
+
+
+_file: Path | None = None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """So does what stays of the files before: caches, modules. Tests that collect to see what is
+    left would look through a million objects each time."""
+    global _file
+    if item.path != _file:
+        _file = item.path
+        gc.collect()
+        gc.freeze()
 
 
 def _draw_once() -> None:
