@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.probes import take_away_cheaply
+
 _scratch = tempfile.TemporaryDirectory(prefix="tilewright-tests-")
 os.environ["TILEWRIGHT_CACHE_DIR"] = _scratch.name
 os.environ.setdefault("TILEWRIGHT_VERIFY", "1")
+
+take_away_cheaply()
 
 # not a hook of pytest: workers may end without being asked to tidy up
 atexit.register(_scratch.cleanup)
