@@ -90,9 +90,10 @@ def test_a_module_that_is_being_loaded_is_looked_through_again() -> None:
     known, made = _Known(), module()
     spec: Any = made.__spec__
     spec._initializing = True
-    made.plain, plain = None, made.plain
+    names, plain = vars(made), made.plain
+    names["plain"] = None
     fewer = known.functions(vars(made).values(), set())
-    made.plain, spec._initializing = plain, False
+    names["plain"], spec._initializing = plain, False
     assert len(known.functions(vars(made).values(), set())) == len(fewer) + 1
 
 
