@@ -5,6 +5,7 @@ import gc
 import os
 import sys
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,17 @@ take_away_cheaply()
 
 # not a hook of pytest: workers may end without being asked to tidy up
 atexit.register(_scratch.cleanup)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Next to nothing that collecting tests makes is let go of: the collector of cycles need not
+    look for it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:
