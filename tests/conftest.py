@@ -5,15 +5,32 @@ import gc
 import os
 import sys
 import tempfile
+from collections.abc import Generator
+from pathlib import Path
 
 import pytest
+
+from tests.probes import take_away_cheaply
 
 _scratch = tempfile.TemporaryDirectory(prefix="tilewright-tests-")
 os.environ["TILEWRIGHT_CACHE_DIR"] = _scratch.name
 os.environ.setdefault("TILEWRIGHT_VERIFY", "1")
 
+take_away_cheaply()
+
 # not a hook of pytest: workers may end without being asked to tidy up
 atexit.register(_scratch.cleanup)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Next to nothing that collecting tests makes is let go of: the collector of cycles need not
+    look for it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:
@@ -23,6 +40,20 @@ def pytest_collection_finish() -> None:
         _draw_once()
     gc.collect()
     gc.freeze()
+
+
+_file: Path | None = None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """So does what stays of the files before: caches, modules. Tests that collect to see what is
+    left would look through a million objects each time."""
+    global _file
+    if item.path != _file:
+        _file = item.path
+        gc.collect()
+        gc.freeze()
 
 
 def _draw_once() -> None:

@@ -39,4 +39,4 @@ def plain_environment(folder: Path, search: str = "") -> dict[str, str]:
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(HIDE)
     path = os.pathsep.join(part for part in (str(folder), search) if part)
-    return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**os.environ, "PYTHONPATH": path}

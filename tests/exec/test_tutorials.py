@@ -38,7 +38,7 @@ def test_a_tutorial_runs_without_extras(path: Path, tmp_path: Path) -> None:
     "path", [p for p in tutorials() if uses_extras(p)], ids=lambda path: path.stem
 )
 def test_a_tutorial_runs_with_extras(path: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     run_tutorial(path, tmp_path / "run", environment)
 
 

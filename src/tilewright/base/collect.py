@@ -14,12 +14,15 @@ cycles, again and again: a tenth of the time of a page."""
 @contextmanager
 def collecting_rarely() -> Iterator[None]:
     """Collect seldom in the body of the `with`, and pass over what was there before. Of the whole
-    process: for commands, which are alone in theirs."""
+    process: for commands, which are alone in theirs. What somebody else froze stays frozen."""
     before = gc.get_threshold()
-    gc.freeze()
+    ours = gc.get_freeze_count() == 0  # there is one frozen generation: who thaws it thaws all
+    if ours:
+        gc.freeze()
     gc.set_threshold(_ALLOCATED, *before[1:])
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
+        if ours:
+            gc.unfreeze()

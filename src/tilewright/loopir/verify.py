@@ -113,19 +113,25 @@ class _Verifier:
         lets = False
         stack: list[Any] = [root]
         seen: set[int] = set()  # nodes checked with the variables now in scope
+        typed = self.before.typed  # never variables
         while stack:
             e = stack.pop()
-            if type(e) is tuple:
+            kind = type(e)
+            if kind is tuple:
                 let, before = e
                 seen = self.let_scope(let, before, stack, seen)
-            elif id(e) not in seen:
-                seen.add(id(e))
+                continue
+            key = id(e)
+            if key in seen:
+                continue
+            seen.add(key)
+            if kind is E.BufferLoad or key not in typed:
                 self.node(e)
-                if type(e) is E.Let:
-                    lets = True
-                    stack += [(e, None), e.value]
-                else:
-                    stack.extend(reversed(children(e)))
+            if kind is E.Let:
+                lets = True
+                stack += [(e, None), e.value]
+            else:
+                stack += children(e)[::-1]
         return lets
 
     def let_scope(
@@ -143,7 +149,8 @@ class _Verifier:
     def node(self, e: Any) -> None:
         kind = type(e)
         if kind is E.Var or kind is E.SizeVar:
-            self.require(e in self.scope, f"variable {e.name} is used outside of its scope")
+            if e not in self.scope:
+                raise _Broken(f"variable {e.name} is used outside of its scope")
             self.asked.append(e)
             return
         if kind is E.BufferLoad:
@@ -163,9 +170,8 @@ class _Verifier:
 
     def buffer(self, b: Buffer) -> None:
         """A buffer's memory, and what its addresses are computed from, must be in scope."""
-        self.require(
-            b.data in self.scope, f"buffer {b.name} is used where its memory is not in scope"
-        )
+        if b.data not in self.scope:
+            raise _Broken(f"buffer {b.name} is used where its memory is not in scope")
         self.asked.append(b.data)
         if len(b.shape) > 1 or b.strides:
             for e in (*b.shape, *b.strides):
@@ -264,10 +270,10 @@ class _Verifier:
         if wrong:
             raise _Broken(wrong)
         wanted = accessed(b, s.indices)
-        self.require(
-            s.value.dtype == wanted,
-            f"a value of type {s.value.dtype} is stored where buffer {b.name} takes {wanted}",
-        )
+        if s.value.dtype != wanted:
+            raise _Broken(
+                f"a value of type {s.value.dtype} is stored where buffer {b.name} takes {wanted}"
+            )
 
     def _allocate(self, s: S.Allocate) -> None:
         b = s.buffer

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from ..loopir.expr import const_int
 from ..loopir.hopper_calls import CLUSTER, MOST_IN_CLUSTER
 from ..loopir.module import IRModule
 from ..loopir.stmt import PrimFunc
-from ..loopir.visit import children
+from ..loopir.visit import children, nodes
 from ..target.target import Target
 from .split_host_device import launch_extents
 from .thread_loops import launch_thread_loops
@@ -82,49 +82,69 @@ class KernelUsage:
 def gpu_usage(func: PrimFunc) -> list[KernelUsage]:
     """The kernels of a function, before or after split_host_device, in their order."""
     kernels: list[KernelUsage] = []
-    stack: list[tuple[Any, KernelUsage | None]] = [(func.body, None)]
-    seen: set[tuple[int, int]] = set()
+    stack: list[Any] = [func.body]
     while stack:
-        node, kernel = stack.pop()
-        if isinstance(node, E.PrimExpr):  # shared parts of expressions count once a kernel
-            place = (id(node), id(kernel))
-            if place in seen:
-                continue
-            seen.add(place)
+        node = stack.pop()
         if is_launch(node):
-            if kernel is None:
-                kernel = KernelUsage()
-                kernels.append(kernel)
-            tag, extent = node.node.thread_tag, const_int(node.value)
-            if tag.startswith("threadIdx") and extent is not None:
-                kernel.threads[tag[-1]] = max(extent, kernel.threads.get(tag[-1], 1))
-        elif kernel is not None:
-            _count(node, kernel)
-        stack.extend((c, kernel) for c in reversed(children(node)))
+            kernels.append(_usage(node))
+        elif not isinstance(node, E.PrimExpr):  # no kernel is launched within an expression
+            stack.extend(reversed(children(node)))
     return kernels
 
 
-def _count(node: Any, kernel: KernelUsage) -> None:
-    kind = type(node)
-    if kind is S.AttrStmt and node.attr_key == "virtual_thread":
+def _usage(launch: S.AttrStmt) -> KernelUsage:
+    """Of a kernel; what it holds time and again counts once."""
+    kernel = KernelUsage()
+    for node in nodes(launch):
+        count = _COUNTED.get(type(node))
+        if count is not None:
+            count(node, kernel)
+    return kernel
+
+
+def _count_attribute(node: S.AttrStmt, kernel: KernelUsage) -> None:
+    if is_launch(node):
+        tag, extent = node.node.thread_tag, const_int(node.value)
+        if tag.startswith("threadIdx") and extent is not None:
+            kernel.threads[tag[-1]] = max(extent, kernel.threads.get(tag[-1], 1))
+    elif node.attr_key == "virtual_thread":
         kernel.vthreads.append(const_int(node.value) or 0)
-    elif kind is S.AttrStmt and node.attr_key == CLUSTER:
+    elif node.attr_key == CLUSTER:
         kernel.clusters.append(node.value)
-    elif kind is S.Allocate:
-        size, scope = buffer_bytes(node.buffer), node.buffer.scope()
-        if scope.startswith("shared"):
-            kernel.shared[node.buffer] = size
-        elif scope != "global":
-            kernel.local[node.buffer] = size
-    elif kind is S.For and node.loop_var.name.endswith("vthread.s"):
+
+
+def _count_buffer(node: S.Allocate, kernel: KernelUsage) -> None:
+    size, scope = buffer_bytes(node.buffer), node.buffer.scope()
+    if scope.startswith("shared"):
+        kernel.shared[node.buffer] = size
+    elif scope != "global":
+        kernel.local[node.buffer] = size
+
+
+def _count_loop(node: S.For, kernel: KernelUsage) -> None:
+    if node.loop_var.name.endswith("vthread.s"):
         kernel.vthreads.append(const_int(node.extent) or 0)
-    elif kind is E.BufferLoad or kind is S.BufferStore:
-        kernel.see_vector(node if kind is E.BufferLoad else node.value)
-        for index in node.indices:
-            if type(index) is E.Ramp and const_int(index.stride) != 1:
-                kernel.see_vector(index)  # indices of gathers are vectors too
-    elif kind is E.Cast:
-        kernel.see_vector(node)
+
+
+def _count_access(node: E.BufferLoad | S.BufferStore, kernel: KernelUsage) -> None:
+    kernel.see_vector(node if isinstance(node, E.BufferLoad) else node.value)
+    for index in node.indices:
+        if type(index) is E.Ramp and const_int(index.stride) != 1:
+            kernel.see_vector(index)  # indices of gathers are vectors too
+
+
+def _count_cast(node: E.Cast, kernel: KernelUsage) -> None:
+    kernel.see_vector(node)
+
+
+_COUNTED: dict[type, Callable[[Any, KernelUsage], None]] = {
+    S.AttrStmt: _count_attribute,
+    S.Allocate: _count_buffer,
+    S.For: _count_loop,
+    E.BufferLoad: _count_access,
+    S.BufferStore: _count_access,
+    E.Cast: _count_cast,
+}
 
 
 def verify_gpu_code(
