@@ -56,7 +56,8 @@ def persistent_turn() -> Call:
 
 def stream_steps(what: int) -> Call:
     """Of a block that has a part of all steps of all blocks of a kernel (stream-K): the first step
-    of the present one (0), how many of it there are (1), and how many it has done before (2)."""
+    of the present one (0), how many of it there are (1), and how many it has done before (2).
+    Raises OperandError where `what` is neither a number nor an expression."""
     return Call("int32", STEPS, (what,))
 
 
@@ -69,7 +70,8 @@ def stream_sums(dtype: str, accumulator: Any, count: int, steps: int) -> Call:
 
 def ptx_bar_sync(barrier_id: int, thread_count: int) -> Call:
     """Wait for so many threads of the block, all that come to a barrier of this number (1 to 15,
-    beside that of all threads); accesses of memory are in order. Whole warps."""
+    beside that of all threads); accesses of memory are in order. Whole warps. Raises OperandError
+    where an argument is neither a number nor an expression."""
     return Call("handle", "tir.ptx_bar_sync", (barrier_id, thread_count))
 
 
