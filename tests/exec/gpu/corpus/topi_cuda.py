@@ -146,8 +146,11 @@ def product(
     arch: str,
     dtype: str = "float16",
     answers: Mapping[str, Value] | None = None,
+    processors: int = 0,
 ) -> Case:
-    build = of_library(make, *shapes, dtypes=(dtype,), arch=arch, answers=answers)
+    """`processors`: so many multiprocessors, for the schedule alone."""
+    planned = f"{arch} -multi_processor_count={processors}" if processors else arch
+    build = of_library(make, *shapes, dtypes=(dtype,), arch=planned, answers=answers)
     draw = {"in0": eighths, "in1": eighths}
     return Case(name, build, draw=draw, opencl=NO_MATRICES, arch=arch)
 
@@ -220,7 +223,8 @@ CASES = [
         wide_dense,
         (200, 128),  # as many steps as stages: nobody waits for those that store
         (72, 128),
-        arch="sm_90a -multi_processor_count=3",
+        arch="sm_90a",
+        processors=3,
         answers={"tile": (64, 64), "cluster": (1, 1), "persistent": (1,), "stages": (2,)},
     ),
     product(
@@ -228,7 +232,8 @@ CASES = [
         wide_dense,
         (136, 264),
         (72, 264),
-        arch="sm_90a -multi_processor_count=4",
+        arch="sm_90a",
+        processors=4,
         answers={"tile": (64, 64), "cluster": (1, 2), "persistent": (2,), "stages": (2,)},
     ),
     product("conv_hopper", wide_conv, (1, 8, 8, 16), (3, 3, 16, 32), arch="sm_90a"),
