@@ -3,6 +3,8 @@ shared memory where they do not."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,18 @@ from tilewright import te, topi
 from tilewright.base.dtype import parse
 
 TARGET = tw.Target("cuda -arch=sm_80")
+
+
+def turned(dtype: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[Any, str]:
+    """The report of a right kernel, and its source."""
+    x = te.placeholder(shape, dtype, "x")
+    y = topi.transpose(x, axes)
+    f = tw.build(topi.default_schedule(y, TARGET), [x, y], TARGET, name="f")
+    a = np.random.default_rng(0).integers(-100, 100, shape).astype(dtype)
+    b = np.zeros([shape[n] for n in axes], dtype)
+    (report,) = f.run_simt(a, b).values()
+    np.testing.assert_array_equal(b, a.transpose(axes))
+    return report, f.imported_modules[0].get_source()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "float64"])
@@ -26,17 +40,10 @@ TARGET = tw.Target("cuda -arch=sm_80")
     ],
 )
 def test_turned(dtype: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
-    x = te.placeholder(shape, dtype, "x")
-    y = topi.transpose(x, axes)
-    f = tw.build(topi.default_schedule(y, TARGET), [x, y], TARGET, name="f")
-    a = np.random.default_rng(0).integers(-100, 100, shape).astype(dtype)
-    b = np.zeros([shape[n] for n in axes], dtype)
-    (report,) = f.run_simt(a, b).values()
-    np.testing.assert_array_equal(b, a.transpose(axes))
-    sides = (shape[-1], b.shape[-1])
+    report, source = turned(dtype, shape, axes)
+    sides = (shape[-1], shape[axes[-1]])
     nbytes = parse(dtype).nbytes
     squares = not any(n % (16 // nbytes) for n in sides)
-    source = f.imported_modules[0].get_source()
     assert ("__shared__" in source) == (not squares and min(sides) >= 32)
     if not squares and min(sides) >= 32 and sides[0] // (4 // nbytes or 1) >= 32 and nbytes <= 4:
         assert report.bank_conflicts is not None and report.bank_conflicts <= 1.1
@@ -55,14 +62,8 @@ def test_turned(dtype: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> No
 def test_sides_far_apart(dtype: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
     """What is read together is written far apart, or the other way round: also few elements of a
     side are worth a tile, since no two threads side by side read a line otherwise."""
-    x = te.placeholder(shape, dtype, "x")
-    y = topi.transpose(x, axes)
-    f = tw.build(topi.default_schedule(y, TARGET), [x, y], TARGET, name="f")
-    a = np.random.default_rng(0).integers(-100, 100, shape).astype(dtype)
-    b = np.zeros([shape[n] for n in axes], dtype)
-    (report,) = f.run_simt(a, b).values()
-    np.testing.assert_array_equal(b, a.transpose(axes))
-    assert "__shared__" in f.imported_modules[0].get_source()
+    report, source = turned(dtype, shape, axes)
+    assert "__shared__" in source
     assert report.coalescing is not None  # an element of each sector alone: 0.22, 0.12, 0.06
     assert report.coalescing > {"float32": 0.55, "float16": 0.34, "int8": 0.2}[dtype]
 

@@ -163,15 +163,17 @@ class Body:
         """Of four registers of this thread in the memory that blocks exchange them in."""
         return (quad * self.tile.threads + self.thread) * 4
 
+    def registers(self, quad: int) -> list[int]:
+        """Where four registers of sums are in the tile that stands for them."""
+        return [*(0 for _ in self.out.shape[1:]), 4 * quad]
+
     def given(self) -> list[Stmt]:
         """What lets other blocks read the sums of this thread."""
         if self.exchange is None:
             return []
-        kind = f"{SUMS[self.tile.dtype]}x4"
-        lead = [0] * (len(self.out.shape) - 2)
         made = []
         for n in range(self.tile.wide // 8):
-            value = self.out.vload([*lead, 0, 4 * n], kind)
+            value = self.out.vload(self.registers(n), f"{SUMS[self.tile.dtype]}x4")
             made.append(vstore(self.exchange, [self.place(const(n))], value))
         return made
 
@@ -180,7 +182,6 @@ class Body:
         if self.exchange is None:
             return []
         kind = f"{SUMS[self.tile.dtype]}x4"
-        lead = [0] * (len(self.out.shape) - 2)
         made = []
         quads = self.tile.columns // 8
         for n in range(quads):
@@ -190,7 +191,7 @@ class Body:
             total: Any = H.ptx_cluster_load(kind, pointer, 0)
             for block in range(1, self.tile.joined):
                 total = total + H.ptx_cluster_load(kind, pointer, block)
-            made.append(vstore(self.out, [*lead, 0, 4 * n], total))
+            made.append(vstore(self.out, self.registers(n), total))
         sync = Evaluate(H.ptx_cluster_sync())
         return [sync, IfThenElse(self.thread < self.tile.threads, seq(made)), sync]
 

@@ -96,13 +96,13 @@ class Work:
         """The best plan of each tile that the product fills, but for rows of the smallest, whose
         columns are a multiple of `widths`, in pairs that it `takes`; the best first."""
         most = (machine.warp_groups // GROUP - 1) * GROUP_ROWS
-        found = []
+        found, parts = [], self.parts
         for r, c in product(_ROWS, _COLUMNS):
             fits = r <= min(max(self.rows, GROUP_ROWS), most) and c <= self.columns
             if r * c > _MOST or not fits or c % widths:
                 continue
             own = [at for at in self.clusters(r, c) if at in _CLUSTERS and takes(r, c, at)]
-            each = [self.plan(r, c, p, machine, at) for p in self.parts for at in own]
+            each = [self.plan(r, c, p, machine, at) for p in parts for at in own]
             each += [self.plan(r, c, 1, machine, joined=n) for n in self.joins(c)]
             found.append(min(each, key=lambda x: x.clocks))
         return sorted(found, key=lambda x: x.clocks)
