@@ -20,7 +20,8 @@ from ..loopir.buffer import Buffer
 from ..loopir.effects import is_pure
 from ..loopir.expr import const_int, is_const
 from ..loopir.hopper_calls import CLUSTER
-from ..loopir.stmt import AttrStmt, IfThenElse
+from ..loopir.said import said
+from ..loopir.stmt import IfThenElse
 from ..loopir.visit import nodes
 from ..target.target import Target
 from .c_calls import if_then_else
@@ -64,12 +65,6 @@ def _if_then_else(p: CudaPrinter, e: E.Call) -> str:
             if text is not None:
                 return text
     return if_then_else(p, e)
-
-
-def said(body: Any, key: str) -> int:
-    """The largest number that attributes of a name say in a kernel; 0 where none does."""
-    found = (s.value for s in nodes(body) if type(s) is AttrStmt and s.attr_key == key)
-    return max((const_int(value) or 0 for value in found), default=0)
 
 
 class CudaPrinter(CLanguage):

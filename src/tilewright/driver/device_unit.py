@@ -14,13 +14,13 @@ from functools import cached_property
 from ..base import config
 from ..base.deep import deep_call
 from ..codegen.c_family import Alignments
-from ..codegen.cuda import said
 from ..codegen.cuda_shared import dynamic_shared
 from ..codegen.host_python import HostCode, generate_host
 from ..codegen.source import Written, prepare_kernel, together, write
 from ..loopir.expr import Call, Var, const, const_int
 from ..loopir.hopper_calls import CLUSTER, TENSOR_MAP, map_parts
 from ..loopir.module import IRModule
+from ..loopir.said import said
 from ..loopir.stmt import PrimFunc
 from ..loopir.visit import nodes
 from ..lowering.device_pipeline import run_device_pipeline

@@ -32,6 +32,7 @@ from ..loopir.iter import IterVar
 from ..loopir.op import max as most
 from ..loopir.op import min as least
 from ..loopir.rewrite import Rewriter, handles
+from ..loopir.said import said
 from ..loopir.visit import nodes, walk
 
 _LANES = 4  # registers that are stored at once
@@ -91,8 +92,7 @@ class Shares:
         threads: int,
         placed: Callable[[S.Stmt, Any], S.Stmt],
     ) -> None:
-        found = (s for s in walk(body) if type(s) is S.AttrStmt and s.attr_key == CLUSTER)
-        self.cluster = max((const_int(s.value) or 1 for s in found), default=1)
+        self.cluster = said(body, CLUSTER) or 1
         self.kept, self.threads, self.placed = kept, threads, placed
         self.workers = count // self.cluster
         self.all = total // self.cluster * kept.steps
