@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilewright.codegen.cuda import said
 from tilewright.codegen.cuda_shared import dynamic_shared
 from tilewright.loopir.hopper_calls import CLUSTER
+from tilewright.loopir.said import said
 from tilewright.lowering.verify_gpu_code import gpu_usage
 from tilewright.rt.drivers.base import DeviceCode, KernelInfo
 from tilewright.rt.drivers.cuda_parts import parts

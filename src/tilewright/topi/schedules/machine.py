@@ -190,8 +190,8 @@ def bytes_of(t: Tensor) -> int:
 
 
 def even(n: int, most: int) -> int:
-    """The size of equal parts (but for the last) of n, at most `most`."""
-    return -(-n // -(-n // most))
+    """The size of equal parts (but for the last) of n, at most `most`; 1 where there is nothing."""
+    return -(-n // -(-n // most)) if n else 1
 
 
 def whole_vectors(extent: int, lanes: int) -> int:

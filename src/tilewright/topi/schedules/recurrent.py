@@ -11,7 +11,16 @@ from ...tensor.op import ScanOp
 from ...tensor.tensor import Tensor
 from ..nn.recurrent_layer import INSIDE, PRODUCT, RESET
 from .decisions import Value
-from .machine import PARALLEL_PRODUCTS, UNEVEN, Machine, extent_of, parallel_if, size_of, work_of
+from .machine import (
+    PARALLEL_PRODUCTS,
+    UNEVEN,
+    Machine,
+    even,
+    extent_of,
+    parallel_if,
+    size_of,
+    work_of,
+)
 from .tiles import vectors
 
 MOST_ROWS = 4
@@ -24,7 +33,7 @@ def recurrent_tile(batch: int, hidden: int, gates: int, dtype: str, machine: Mac
     few rows, since sums wait for each other; of fewer, where threads would."""
     lanes = machine.lanes(dtype)
     most = max(1, min(MOST_ROWS, (machine.working // 2) // gates))
-    rows = -(-batch // -(-batch // most)) if batch else most
+    rows = even(batch, most)
     vectors = 1
     while rows * gates * vectors * 2 <= machine.working - SPARE and vectors * lanes < hidden:
         vectors *= 2
