@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
 import tilewright as tvm
 import tools.make_networks as networks
@@ -186,3 +187,26 @@ def test_a_rounded_product_says_which_of_its_inputs_are_weights():
     (product,) = out.op.input_tensors
     assert product.dtype == "float32" and product.op.attrs[LAYOUT_FREE_ATTR] == ["p1"]
     assert inputs[1] in product.op.input_tensors
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("kind", ["Gemm", "Conv"])
+def test_sums_and_what_is_added_to_them_are_rounded_together(kind, dtype):
+    """16 and a half of the step that numbers of its size have, less 3."""
+    kept = parse(dtype).numpy
+    step = 2.0 ** (-7 if dtype == "float16" else -4)  # between numbers of 8 to 16
+    shape = (1, 2) if kind == "Gemm" else (1, 2, 1, 1)
+    x = np.array([16, step], kept).reshape(shape)
+    w, c = np.ones(shape, kept), np.full(1, -3, kept)
+    attrs = {"transB": 1} if kind == "Gemm" else {}
+    given = [("x", x), ("w", w), ("c", c)]
+    infos = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+        for n, v in given
+    ]
+    kind_of = infos[0].type.tensor_type.elem_type
+    out = helper.make_tensor_value_info("y", kind_of, None)
+    node = helper.make_node(kind, ["x", "w", "c"], ["y"], **attrs)
+    model = helper.make_model(helper.make_graph([node], "one", infos, [out]))
+    y = tvm.compile(model).run(dict(given))["y"]
+    assert float(y.ravel()[0]) == 13 + step

@@ -242,7 +242,7 @@ def test_what_a_tile_of_a_cluster_has_to_be() -> None:
     ("size", "cluster", "joined", "persistent"),
     [
         ((8192, 8192, 8192), (2, 1), 1, True),  # columns of 256 are read once for two blocks
-        ((197, 768, 768), (1, 2), 1, False),
+        ((832, 1024, 768), (1, 2), 1, False),
         ((64, 2048, 8192), (1, 1), 8, False),
         ((64, 64, 512), (1, 1), 1, False),
     ],

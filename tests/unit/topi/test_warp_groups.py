@@ -199,7 +199,7 @@ def test_stages_are_under_way_and_a_block_fits() -> None:
     [
         ((4096, 4096, 4096), (128, 256), 132),
         ((2048, 1024, 1024), (128, 128), 128),
-        ((2048, 512, 512), (128, 64), 128),  # in pairs, which read as little as 128 x 128 alone
+        ((2048, 512, 512), (64, 128), 128),  # in pairs, and each is read by one group
         ((512, 512, 512), (64, 64), 64),
         ((80, 8192, 8192), (64, 256), 128),  # each sum in two parts
         ((64, 1024, 8192), (64, 128), 64),  # eight blocks make a tile together

@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy import ndindex, ravel_multi_index
 
+from ...topi.elemwise import accumulator
 from ..ir import Value
 from ..shapes import is_open
 from .compose import Compose
@@ -32,7 +33,7 @@ def convolve(
     """Over one dimension as over a plane with a row, which has the fastest kernels. `sums`: their
     type, if not that of the data."""
     data, w = cropped(c, data, w)
-    how = {} if sums is None else {"out_dtype": sums}
+    how = {} if sums in (None, data.dtype) else {"out_dtype": sums}
     if w.rank > 2:
         return c("conv_nd", data, kernel, **w.steps, groups=groups, **how)
     data, kernel = plane(c, data, w.rank), plane(c, kernel, w.rank)
@@ -41,12 +42,12 @@ def convolve(
 
 
 def biased(c: Compose, out: Value, bias: Value | None) -> Value:
-    """With a number added for each filter."""
+    """With a number added for each filter, in the type of the sums."""
     if bias is None:
         return out
     if bias.shape != out.shape[1:2]:
         raise c.node.error(f"the bias {bias!r} does not fit {out.shape[1]} filters")
-    return c("bias_add", out, bias, axis=1)
+    return c.cast(c("bias_add", out, c.cast(bias, out.dtype), axis=1), bias.dtype)
 
 
 def conv(b: Builder, node: OnnxNode) -> Value:
@@ -57,7 +58,8 @@ def conv(b: Builder, node: OnnxNode) -> Value:
         raise node.error(f"the bias {bias!r} does not fit weights {kernel!r}")
     w = window_of(node, data, kernel.shape[2:], "convolution")
     c = Compose(b, node)
-    return biased(c, convolve(c, data, kernel, w, node.get("group", 1)), bias)
+    sums = None if bias is None else accumulator(data.dtype)  # rounded once, with the bias
+    return biased(c, convolve(c, data, kernel, w, node.get("group", 1), sums), bias)
 
 
 def conv_transpose(b: Builder, node: OnnxNode) -> Value:

@@ -57,18 +57,23 @@ def gemm(b: Builder, node: OnnxNode) -> Value:
     x, w, c = node.input(0), node.input(1), node.optional(2)
     if node.get("transA", 0):
         x = b.add("transpose", [x], node.name + ".a", axes=(1, 0))
-    if node.get("transB", 0):
-        out = b.add("dense", [x, w], node.name)
-    else:
-        out = matrices(b, node.name, x, w, {})
     alpha, beta = node.get("alpha", 1.0), node.get("beta", 1.0)
+    c = c if beta != 0.0 else None  # C that nothing comes of is not read: it may hold NaN
+    alone = alpha == 1.0 and c is None
+    sums = x.dtype if alone else accumulator(x.dtype)  # rounded once, with C
+    how = {} if sums == x.dtype else {"out_dtype": sums}
+    if node.get("transB", 0):
+        out = b.add("dense", [x, w], node.name, **how)
+    else:
+        out = matrices(b, node.name, x, w, how)
     whole = alpha == 1.0 and beta in (0.0, 1.0)
-    wide = out.dtype if "float" in out.dtype or whole else "float64"
+    wide = sums if "float" in sums or whole else "float64"
     result = _times(b, out, alpha, wide, node.name + ".alpha")
-    if c is not None and beta != 0.0:  # C that nothing comes of is not read: it may hold NaN
-        c = _times(b, c, beta, wide, node.name + ".beta")
-        result = b.add("add", [result, c], node.name + ".c")
-    return result if wide == out.dtype else b.add("cast", [result], dtype=out.dtype)
+    if c is not None:
+        result = b.add(
+            "add", [result, _times(b, c, beta, wide, node.name + ".beta")], node.name + ".c"
+        )
+    return result if wide == x.dtype else b.add("cast", [result], dtype=x.dtype)
 
 
 def _times(b: Builder, v: Value, factor: float, dtype: str, name: str) -> Value:

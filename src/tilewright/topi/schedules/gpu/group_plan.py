@@ -2,9 +2,10 @@
 that a model of the device counts.
 
 A multiprocessor makes its tiles one after another, each step as fast as its tensor cores multiply,
-as its shared memory is read, and as the second-level cache, which all share, brings the operands;
-whichever takes longest. Large tiles read less, small ones leave fewer multiprocessors without any,
-and so do parts of a reduction, whose sums are written, read again and added by one more kernel.
+as its shared memory is written once and read by each warp group, and as the second-level cache,
+which all share, brings the operands; whichever takes longest. Large tiles read less, and so do wide
+ones of few groups; small ones leave fewer multiprocessors without any, and so do parts of a
+reduction, whose sums are written, read again and added by one more kernel.
 Blocks of a cluster read what they have in common once, or cut the reduction without a kernel more,
 reading each other's sums; they start and end together.
 
@@ -150,7 +151,7 @@ class Work:
         groups = rows // GROUP_ROWS
         step = max(
             rows * columns / _TENSOR,
-            groups * (GROUP_ROWS + columns) * SPAN / _SHARED,
+            (groups * (GROUP_ROWS + columns) + rows + columns) * SPAN / _SHARED,
             (min(rows, self.rows) / cluster[1] + columns / cluster[0]) * SPAN / rate,
         )
         sums = rows * columns * _SUM
