@@ -2,19 +2,21 @@
 region.
 
 A scan's initial values, its update and its state are one array: the scan's own output. With a
-transformed layout the dimensions of what is stored are mapped.
+transformed layout the dimensions of what is stored are mapped. A stage in scope VIEW is never
+computed: it lies where its one input does, and the tensor intrinsics that read it, by places of the
+stage, know which elements of the input these are.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..arith import IntervalSet, eval_set
 from ..base.dtype import parse
-from ..base.errors import CompileError
+from ..base.errors import CompileError, ScheduleError
 from ..loopir import op as ops
 from ..loopir.buffer import Buffer
 from ..loopir.expr import IntImm, PrimExpr, Select, Var, const, const_int, is_const
@@ -28,6 +30,7 @@ from ..tensor.op import BaseComputeOp, PlaceholderOp, ScanOp
 from ..tensor.regions import finite
 from ..tensor.tensor import Tensor
 
+VIEW = "global.view"
 MAX_CONSTANT_EXTENT = 1 << 31
 MAX_VIRTUAL = 64  # virtual threads whose memory is compared one by one
 
@@ -83,7 +86,7 @@ class Memory:
         A scan's array is allocated around its initial values, which are written first.
         """
         result = []
-        for t in () if isinstance(stage.op, ScanOp) else stage.op.outputs:
+        for t in () if isinstance(stage.op, ScanOp) or is_view(stage) else stage.op.outputs:
             owner = self.owner(t)
             if owner in self.arguments:
                 continue
@@ -204,6 +207,9 @@ def _plan_internal(memory: Memory, bounds: Bounds, stage: StageState, t: Tensor)
         return
     mine = bounds[stage]
     axes = stage.op.axis
+    if scope == VIEW:
+        memory.places[t] = Place(_view_of(memory, stage, t))
+        return
     if stage.layout is not None:
         part = stage.layout.of_part([mine.extent[a] for a in axes])
         buffer = Buffer(part.extents, t.dtype, name, scope=scope)
@@ -216,6 +222,35 @@ def _plan_internal(memory: Memory, bounds: Bounds, stage: StageState, t: Tensor)
     buffer = Buffer(extents, t.dtype, name, strides=strides, scope=scope)
     minima = [mine.min[a] for a in axes]
     memory.places[t] = Place(buffer, minima)
+
+
+def is_view(stage: StageState) -> bool:
+    """Whether a stage is never computed, but lies where its input does."""
+    return bool(stage.scope == VIEW)
+
+
+def check_readers(view: StageState, stages: Iterable[StageState]) -> None:
+    """Those of a view are tensor intrinsics that take places of its array."""
+    for reader in stages:
+        if view.op not in [t.op for t in reader.op.input_tensors]:
+            continue
+        found = [reader.attr(leaf).tensor_intrin for leaf in reader.leaf_iter_vars]
+        if not any(x is not None and x.clips for x in found):
+            raise ScheduleError(
+                f"stage {view.name} is in scope {VIEW}, so that it is never computed, and "
+                f"{reader.name} reads its elements; tensorize that by an intrinsic that clips"
+            )
+
+
+def _view_of(memory: Memory, stage: StageState, t: Tensor) -> Buffer:
+    inputs = stage.op.input_tensors
+    if len(inputs) != 1 or inputs[0].dtype != t.dtype or t in memory.arguments:
+        raise ScheduleError(
+            f"stage {stage.name} is in scope {VIEW}: it is no argument, and reads one tensor, of "
+            "its own type"
+        )
+    source = memory.buffer(inputs[0])
+    return Buffer(t.shape, t.dtype, t.op.name, source.data, None, source.elem_offset)
 
 
 def _largest(bounds: Bounds, extent: PrimExpr) -> PrimExpr:

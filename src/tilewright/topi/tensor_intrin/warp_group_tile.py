@@ -4,9 +4,13 @@ cluster, or one block's tiles, belong together."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
+from math import prod
+from operator import mul
 
 from ...base.dtype import parse
 from ...base.errors import ScheduleError
+from ...base.tensor_map import Pixels, TensorMap
 from ...loopir.expr import PrimExpr
 
 GROUP = 128  # threads
@@ -18,6 +22,62 @@ _MOST_COLUMNS = 256
 KINDS = {"float16": "fp16", "bfloat16": "bf16", "int8": "int8"}
 SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
 """The types of sums by those of operands."""
+
+
+@dataclass(frozen=True)
+class ImageWindows:
+    """Images (N[[, D], H], W, C), dense, and their windows, which are the rows of an operand: those
+    of the first image line by line, then those of the next; the steps of a row are its taps, of
+    each `deep` of which the channels are the first, and zeros the rest.
+
+    Of W[, H[, D]], in this order: `sizes` of images, `results` (how many windows), `taps`,
+    `strides`, `dilation`, and `before`, the zeros in front of an image."""
+
+    images: int
+    channels: int
+    deep: int
+    sizes: tuple[int, ...]
+    results: tuple[int, ...]
+    taps: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilation: tuple[int, ...]
+    before: tuple[int, ...]
+
+    @property
+    def rows(self) -> int:
+        return self.images * prod(self.results)
+
+    @property
+    def steps(self) -> int:
+        return prod(self.taps) * self.deep
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Of the array, innermost first."""
+        return (self.channels, *self.sizes, self.images)
+
+    @property
+    def pixels(self) -> Pixels:
+        """The box that the first taps of all windows are in."""
+        each = zip(self.results, self.strides, self.before, self.sizes)
+        upper = tuple((n - 1) * step - low - (size - 1) for n, step, low, size in each)
+        return Pixels(tuple(-low for low in self.before), upper, self.strides)
+
+    def map_of(self, dtype: str, lines: int) -> TensorMap:
+        """Of columns of so many windows, a step of the reduction each."""
+        nbytes = parse(dtype).nbytes
+        strides = tuple(nbytes * n for n in accumulate(self.dims[:-1], mul))
+        return TensorMap(dtype, self.dims, strides, (SPAN // nbytes, lines), SPAN, self.pixels)
+
+    def problem(self, dtype: str) -> str:
+        """Why there are no such copies; empty where there are."""
+        reach = max((n - 1) * far for n, far in zip(self.taps, self.dilation))
+        most = (1 << 16 // len(self.taps)) - 1
+        if reach > most:
+            return f"the last tap is {reach} pixels behind the first, more than {most}"
+        if self.deep * parse(dtype).nbytes % SPAN:
+            return f"{self.deep} steps of a tap are no multiple of {SPAN} bytes"
+        return self.map_of(dtype, GROUP_ROWS).problem()
 
 
 @dataclass(frozen=True)
@@ -34,9 +94,8 @@ class WarpGroupTile:
     its end. `cluster`: blocks of a cluster, which follow each other along blockIdx.x, below and
     beside each other; there are several of one kind alone. `joined`: so many blocks beside each
     other are a cluster that cuts the reduction. `persistent`: the block may make several tiles,
-    `stream`: parts of them.
-    Raises ScheduleError where a warp group has no such
-    tile.
+    `stream`: parts of them. `windows`: what rows of A are, which is an array of images then.
+    Raises ScheduleError where a warp group has no such tile.
     """
 
     dtype: str
@@ -52,6 +111,7 @@ class WarpGroupTile:
     joined: int = 1
     persistent: bool = False
     stream: bool = False
+    windows: ImageWindows | None = None
 
     def __post_init__(self) -> None:
         wrong = self._wrong()
@@ -80,6 +140,10 @@ class WarpGroupTile:
         if self.persistent and (not self.specialized or self.joined > 1):
             return "blocks that make several tiles have a warp group that copies, and join no sums"
         m, n, k = self.extents
+        if self.windows is not None:
+            wrong = self._wrong_windows(self.windows)
+            if wrong:
+                return wrong
         for name, row in (("A", k if self.along[0] else m), ("B", k if self.along[1] else n)):
             if not isinstance(row, int):
                 return f"a row of {name} has {row} elements, which has to be known"
@@ -100,6 +164,13 @@ class WarpGroupTile:
         if lines % (blocks * (8 if self.along[side] else self.step)):
             return f"{lines} lines of {'AB'[side]} are not copied in {blocks} parts"
         return ""
+
+    def _wrong_windows(self, windows: ImageWindows) -> str:
+        if self.batch is not None or not self.along[0]:
+            return "windows are the rows of a matrix A[i, k]"
+        if (windows.rows, windows.steps) != (self.extents[0], self.extents[2]):
+            return f"{windows.rows} windows of {windows.steps} steps are no operand of this product"
+        return windows.problem(self.dtype)
 
     def _wrong_joined(self) -> str:
         if self.joined == 1:

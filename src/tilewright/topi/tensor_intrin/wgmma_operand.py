@@ -37,13 +37,20 @@ class Operand:
         self.start, self.begin = places if self.along else reversed(places)
         if side and tile.joined > 1:
             self.start = self.start - rank * tile.columns
-        dims = (inner, outer) if self.along else (outer, inner)
+        self.windows = None if side else tile.windows
         self.box = (tile.step, self.lines // self.copiers if self.along else tile.step)
         whole = (const(0, tile.dtype), array.data, 0, 1, 1)
         pointer = Call("handle", "tir.tvm_access_ptr", whole)
-        strides = [x * tile.nbytes for x in (row, *far)]
-        box = (*self.box, *(1 for _ in far))
-        self.map = H.tensor_map(pointer, (*dims, *matrices), strides, box, SPAN)
+        if self.windows is not None:
+            made = self.windows.map_of(tile.dtype, self.box[1])
+            self.map = H.tensor_map(
+                pointer, made.dims, made.strides, made.box, SPAN, pixels=made.pixels
+            )
+        else:
+            dims = (inner, outer) if self.along else (outer, inner)
+            strides = [x * tile.nbytes for x in (row, *far)]
+            box = (*self.box, *(1 for _ in far))
+            self.map = H.tensor_map(pointer, (*dims, *matrices), strides, box, SPAN)
         self.size = self.lines * tile.step  # elements of a stage
         self.stages = decl_buffer(
             (tile.stages * self.size,), tile.dtype, f"{'AB'[side]}_stages", None, None, None,
@@ -68,11 +75,28 @@ class Operand:
             part: Any = n if mask is None else self.rank * count + n
             to = self.pointer(stage * self.size + part * each, each, 2)
             line = self.start + part * self.box[self.along]
-            place: Any = (step_k, line) if self.along else (line, step_k)
-            place = (*place, *self.matrix)
-            copy = H.ptx_cp_async_bulk_tensor(self.tile.dtype, to, self.map, place, stage, mask)
+            place, offsets = self.place(step_k, line)
+            copy = H.ptx_cp_async_bulk_tensor(
+                self.tile.dtype, to, self.map, place, stage, mask, offsets
+            )
             made.append(Evaluate(copy))
         return made
+
+    def place(self, step: Any, line: Any) -> tuple[list[Any], list[Any] | None]:
+        """The coordinates of what is copied, from a step of the reduction and a line on, innermost
+        first; of windows, those of the first one's first tap, and how far the tap is from that."""
+        if self.windows is None:
+            return [*((step, line) if self.along else (line, step)), *self.matrix], None
+        w = self.windows
+        tap, channel = FloorDiv(step, const(w.deep)), FloorMod(step, const(w.deep))
+        place, offsets = [channel], []
+        for n, stride, low in zip(w.results, w.strides, w.before):
+            place.append(FloorMod(line, const(n)) * stride - low)
+            line = FloorDiv(line, const(n))
+        for n, far in zip(w.taps, w.dilation):
+            offsets.append(FloorMod(tap, const(n)) * far)
+            tap = FloorDiv(tap, const(n))
+        return [*place, line], offsets
 
     def descriptor(self, first: Any) -> Call:
         """Of lines from `first` on, in the first stage."""

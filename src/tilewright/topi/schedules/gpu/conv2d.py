@@ -17,6 +17,7 @@ from ....schedule.api import Schedule
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, largest_divisor
 from .few_filters import schedule_few_filters
+from .group_windows import schedule_windows
 from .injective import arrange
 from .machine import LEAST_SIDE, GpuMachine, bind, bind_grid, fused
 from .matmul import schedule_sides
@@ -189,6 +190,8 @@ def _as_product(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> 
         return False
     if windows.of_few_filters(LEAST_SIDE):
         schedule_few_filters(s, conv, out, windows, machine)
+        return True
+    if schedule_windows(s, conv, out, windows, machine):
         return True
     on_cores = (windows.data.dtype, conv.dtype) in machine.products
     form = ConvolutionProduct(op, windows, machine, on_cores, _reduction_of(op, windows, machine))

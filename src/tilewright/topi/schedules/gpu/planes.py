@@ -101,26 +101,32 @@ def _others(e: Any, *known: Any) -> list[Any]:
 
 def unpadded(t: Tensor) -> tuple[Tensor, tuple[int, int], Any]:
     """What a tensor is made of by padding lines and rows, how wide in front, and with what."""
-    none = (t, (0, 0), cast(t.dtype, 0))
+    found = padding_of(t)
+    if found is None or len(found[1]) != 4 or found[1][:2] != (0, 0):
+        return (t, (0, 0), cast(t.dtype, 0))
+    source, before, filler = found
+    if [const_int(d) for d in t.shape[:2]] != [const_int(d) for d in source.shape[:2]]:
+        return (t, (0, 0), cast(t.dtype, 0))
+    return source, (before[2], before[3]), filler
+
+
+def padding_of(t: Tensor) -> tuple[Tensor, tuple[int, ...], Any] | None:
+    """What a tensor is made of by padding, how wide in front of each dimension, and with what."""
     if not isinstance(t.op, ComputeOp) or not t.op.tag.endswith("pad"):
-        return none
+        return None
     body, axes = t.op.body[0], [a.var for a in t.op.axis]
     if type(body) is not Call or body.op.name != "tir.if_then_else":
-        return none
+        return None
     _, load, filler = body.args
-    if type(load) is not ProducerLoad or len(load.indices) != 4 or free_vars(filler):
-        return none
+    if type(load) is not ProducerLoad or len(load.indices) != len(axes) or free_vars(filler):
+        return None
     before = []
     for index, axis in zip(load.indices, axes):
         found = [const_int(x) for x in detect_linear_equation(index, [axis])]
         if len(found) != 2 or found[0] != 1 or found[1] is None or found[1] > 0:
-            return none
+            return None
         before.append(-found[1])
-    if before[:2] != [0, 0] or [const_int(d) for d in t.shape[:2]] != [
-        const_int(d) for d in load.producer.shape[:2]
-    ]:
-        return none
-    return load.producer, (before[2], before[3]), filler
+    return load.producer, tuple(before), filler
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from ....tensor.tensor import Tensor
 from ...tensor_intrin.warp_group_tile import GROUP, GROUP_ROWS, SPAN, SUMS, WarpGroupTile
 from ...tensor_intrin.wgmma import wgmma_store, wgmma_tile
 from ..decisions import Value
-from ..machine import extent_of, known_extent, nearby, whole_vectors
+from ..machine import extent_of, nearby, whole_vectors
 from .group_plan import ALONE, STAYS, STREAM, Cluster, GroupPlan, Work
-from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks
+from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks, fused
 from .operands import Operand, read_widened
 from .packing import kept_as_they_lie
 from .split_k import in_place
@@ -61,7 +61,7 @@ def tile_for(
         batch = (shapes[0][0], shapes[1][0])
         if not all(_one_each(product.op, x) for x in sides):
             return None
-    if not all(_is_array(s, x.tensor) for x in sides):
+    if not all(is_array(s, x.tensor) for x in sides):
         return None
     m, n, k = (extent_of(a) for a in (*product.op.axis[-2:], *product.op.reduce_axis))
     first, second = (x.along or not y for x, y in zip(sides, kept_as_they_lie(sides, k)))
@@ -72,6 +72,15 @@ def tile_for(
     rows = domain(product.op.axis[-2]).extent if open_rows else m
     whole = WarpGroupTile(dtype, GROUP_ROWS, SPAN, (rows, n, k), along, 2, True, batch)
     work = Work(m, n, 1 if batch is None else max(batch), -(-k // whole.step))
+    return best_tile(whole, work, machine, product.op.name)
+
+
+def best_tile(
+    whole: WarpGroupTile, work: Work, machine: GpuMachine, name: str
+) -> WarpGroupTile | None:
+    """The tile of a product of such operands, with all else that is decided about it; None where no
+    tile has room."""
+    open_rows = not isinstance(whole.extents[0], int)
     tiles: dict[Value, tuple[WarpGroupTile, GroupPlan]] = {}
 
     def takes(rows: int, columns: int, cluster: Cluster) -> bool:
@@ -79,14 +88,14 @@ def tile_for(
         known = cluster[0] == 1 or not open_rows
         return known and replace(whole, rows=rows, columns=columns).takes(cluster)
 
-    for plan in work.plans(machine, 1 if along[1] else whole.step, takes):
+    for plan in work.plans(machine, 1 if whole.along[1] else whole.step, takes):
         tile = replace(whole, rows=plan.rows, columns=plan.columns)
         if _room(tile, machine) >= 2 * tile.stage_bytes:
             tiles[plan.rows, plan.columns] = (tile, plan)
     if not tiles:
         return None
-    tile, plan = tiles[machine.choose(product.op.name, "tile", tiles)]
-    return _decided(tile, plan, work, machine, product.op.name)
+    tile, plan = tiles[machine.choose(name, "tile", tiles)]
+    return _decided(tile, plan, work, machine, name)
 
 
 def _decided(
@@ -135,7 +144,7 @@ def _room(tile: WarpGroupTile, machine: GpuMachine) -> int:
     return machine.shared_bytes - _ROOM - sums - tile.exchange_bytes
 
 
-def _is_array(s: Schedule, t: Tensor) -> bool:
+def is_array(s: Schedule, t: Tensor) -> bool:
     """Whether a tensor lies in the device's memory before the product begins."""
     return isinstance(t.op, PlaceholderOp) or s[t].attach_spec().attach_type == GROUP_ROOT
 
@@ -152,7 +161,7 @@ def schedule_on_warp_groups(
     s: Schedule, product: Tensor, out: Tensor, tile: WarpGroupTile, machine: GpuMachine
 ) -> None:
     """A product by tiles (`tile_for`), of operands that `lay_along` has laid, and the element-wise
-    stage that ends its group."""
+    stage that ends its group. Of windows, whose rows this counts by images, lines and pixels."""
     if tile.length is not None:
         product = out = in_place(s, product, out, tile.parts, tile.length, machine)
     if product.op is out.op:
@@ -163,6 +172,8 @@ def schedule_on_warp_groups(
     total = s.cache_write(shared, "local")
     stage = s[out]
     *batch, i, j = stage.op.axis
+    if tile.windows is not None and tile.length is None:
+        batch, i = [], fused(stage, [*batch, i])
     wide = min(_STRIPE, tile.columns)
     lanes = whole_vectors(extent_of(j), VECTOR_BYTES // parse(stage.op.output_dtype(0)).nbytes)
     by, y = stage.split(i, factor=tile.held)
@@ -170,7 +181,8 @@ def schedule_on_warp_groups(
     stripe, x = stage.split(x, factor=wide)
     stage.reorder(*batch, by, bx, stripe, y, x)
     # which rows of blocks lie side by side follows from how many there are
-    shape = (-(-(known_extent(i) or 0) // tile.rows), -(-extent_of(j) // tile.columns))
+    count = tile.extents[0] if isinstance(tile.extents[0], int) else 0
+    shape = (-(-count // tile.rows), -(-extent_of(j) // tile.columns))
     below, beside = tile.cluster
     place = bind_blocks(
         stage,

@@ -1,0 +1,155 @@
+"""Convolutions by Hopper's warp groups: products of windows, which TMA copies from the images where
+they lie (im2col), and filters.
+
+Neither windows nor padding are ever in memory: a copy takes the channels of one tap, for as many
+windows as a tile has rows, zeros for what is outside of the images. The windows are a stage in scope
+"global.view", of which the intrinsic reads the images (topi.tensor_intrin.wgmma).
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ....base.dtype import parse
+from ....loopir.construct import cast
+from ....loopir.expr import const_int
+from ....loopir.op import if_then_else
+from ....schedule.api import Schedule
+from ....tensor.axes import reduce_axis
+from ....tensor.compute import compute
+from ....tensor.op import ComputeOp
+from ....tensor.reduce import sum as reduce_sum
+from ....tensor.tensor import Tensor
+from ...tensor_intrin.warp_group_tile import (
+    GROUP,
+    GROUP_ROWS,
+    SPAN,
+    SUMS,
+    ImageWindows,
+    WarpGroupTile,
+)
+from ..machine import extent_of
+from ..restated import restated
+from .group_plan import Work
+from .machine import GpuMachine
+from .packing import arrange_packed
+from .planes import padding_of
+from .warp_groups import best_tile, is_array, schedule_on_warp_groups
+from .windows import Windows
+
+_FILLED = 2  # times as many steps as there are channels: more take longer than mma.sync, half as fast
+
+
+def schedule_windows(
+    s: Schedule, conv: Tensor, out: Tensor, w: Windows, machine: GpuMachine
+) -> bool:
+    """Schedule a convolution without groups, channels last, and the element-wise stage that ends
+    its group, on warp groups, where they have a tile for it."""
+    op = s[conv].op
+    found = _images(s, op, w, machine)
+    if found is None:
+        return False
+    images, source = found
+    filters = extent_of(op.axis[-1])
+    whole = WarpGroupTile(
+        source.dtype, GROUP_ROWS, SPAN, (images.rows, filters, images.steps), (True, True), 2,
+        windows=images,
+    )  # fmt: skip
+    work = Work(images.rows, filters, 1, images.steps // whole.step)
+    tile = best_tile(whole, work, machine, op.name)
+    if tile is None:
+        return False
+    last = conv.op is out.op
+    product = _restate(s, conv, w, images, machine)
+    out = s[conv].op.output(0) if last else s[out].op.output(0)
+    if not last:
+        s[conv].compute_inline()
+    if source is not w.data:
+        s[w.data].compute_inline()
+    schedule_on_warp_groups(s, product, out, tile, machine)
+    return True
+
+
+def _images(
+    s: Schedule, op: Any, w: Windows, machine: GpuMachine
+) -> tuple[ImageWindows, Tensor] | None:
+    """The images of a convolution, and the array that they are; None where no copies take them."""
+    rank = len(op.axis) - 2
+    kind = w.data.dtype
+    order = (0, rank + 1, *range(1, rank + 1))  # N[, H], W, C
+    if machine.warp_groups < 2 * GROUP or w.order != order or not w.last or w.planes is not None:
+        return None
+    if w.groups != 1 or w.parts != 1 or SUMS.get(kind) != op.output_dtype(0):
+        return None
+    source, before, filler = padding_of(w.data) or (w.data, (0,) * (rank + 2), cast(kind, 0))
+    if before[0] or before[-1] or not _is_zero(filler) or not is_array(s, source):
+        return None
+    n, *sizes, channels = (const_int(d) or 0 for d in source.shape)
+    if (n, channels) != (extent_of(op.axis[0]), w.channels):
+        return None
+    step = SPAN // parse(kind).nbytes
+    images = ImageWindows(
+        n, channels, channels + -channels % step, tuple(sizes[::-1]),
+        tuple(extent_of(a) for a in op.axis[-2:0:-1]),
+        *(x[::-1][:rank] for x in (w.taps, w.strides, w.dilation)), before[-2:0:-1],
+    )  # fmt: skip
+    if images.deep > _FILLED * channels or images.problem(kind):
+        return None
+    return images, source
+
+
+def _is_zero(filler: Any) -> bool:
+    return getattr(filler, "value", None) == 0
+
+
+def _restate(
+    s: Schedule, conv: Tensor, w: Windows, images: ImageWindows, machine: GpuMachine
+) -> Tensor:
+    """Let the convolution read the product (window, filter) of windows and filters."""
+    op = s[conv].op
+    sums, deep = op.output_dtype(0), images.deep
+    (width, height), (across, down) = ((*x, 1)[:2] for x in (images.results, images.taps))
+
+    def of_tap(value: Any, c: Any) -> Any:
+        if deep == w.channels:
+            return value
+        return if_then_else(c < w.channels, value, cast(value.dtype, 0))
+
+    def window(p: Any, k: Any) -> Any:
+        tap, c = k // deep, k % deep
+        place = (p // width % height, p % width)
+        at = [
+            first * stride + part * far
+            for first, part, stride, far in zip(
+                place, (tap // across, tap % across), w.strides, w.dilation
+            )
+        ]
+        return of_tap(w.pixel(p // (width * height), c, *at), c)
+
+    def filter_of(f: Any, k: Any) -> Any:
+        tap, c = k // deep, k % deep
+        return of_tap(w.weight(f, c, tap // across, tap % across), c)
+
+    filters = extent_of(op.axis[-1])
+    windows: Tensor = compute((images.rows, images.steps), window, f"{w.data.op.name}.windows")
+    laid: Tensor = compute((filters, images.steps), filter_of, f"{w.filters.op.name}.packed")
+    weights = machine.ahead(laid)
+    k = reduce_axis((0, images.steps), "k")
+    product: Tensor = compute(
+        (images.rows, filters),
+        lambda p, f: reduce_sum(cast(sums, windows(p, k)) * cast(sums, weights(f, k)), axis=k),
+        f"{op.name}.product",
+    )
+    count = prod(images.results)
+
+    def again(n: Any, *place: Any) -> Any:
+        *lines, x, f = place
+        p = x if not lines else lines[0] * width + x
+        return product(n * count + p, f)
+
+    restated(s, conv, compute([extent_of(a) for a in op.axis], again, op.name))
+    if isinstance(weights.op, ComputeOp):
+        arrange_packed(s[weights], w.of[0] != len(op.axis) - 1, machine)
+    s[windows].set_scope("global.view")
+    return s[product].op.output(0)
