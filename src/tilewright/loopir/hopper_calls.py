@@ -24,12 +24,20 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..base.errors import TilewrightError
-from ..base.tensor_map import SWIZZLES
+from ..base.tensor_map import SWIZZLES, Pixels
 from .expr import Call, StringImm, const_int, convert
 
 TENSOR_MAP = "tir.tensor_map"
 CLUSTER = "pragma_cluster_dims"
 TURN, STEPS, SUMS = "tir.persistent_turn", "tir.stream_steps", "tir.stream_sums"
+COPIES = {
+    (False, False): "tir.ptx_cp_async_bulk_tensor",
+    (False, True): "tir.ptx_cp_async_bulk_tensor_multicast",
+    (True, False): "tir.ptx_cp_async_bulk_tensor_im2col",
+    (True, True): "tir.ptx_cp_async_bulk_tensor_im2col_multicast",
+}
+"""Copies by tensor maps: whether in im2col mode, and to several blocks of a cluster."""
+_MODES_OF = {name: modes for modes, name in COPIES.items()}
 MOST_IN_CLUSTER = 8
 """Blocks that a cluster may have on every device that has clusters."""
 MODES = {0: 0, 128: 1, 64: 2, 32: 3}
@@ -127,22 +135,38 @@ def ptx_cluster_load(dtype: str, shared_ptr: Any, block: Any) -> Call:
 
 
 def tensor_map(
-    pointer: Any, dims: Sequence[Any], strides: Sequence[Any], box: Sequence[int], swizzle: int = 0
+    pointer: Any,
+    dims: Sequence[Any],
+    strides: Sequence[Any],
+    box: Sequence[int],
+    swizzle: int = 0,
+    pixels: Pixels | None = None,
 ) -> Call:
     """How copies see the array at `pointer` (an access pointer); see `base.tensor_map.TensorMap`.
+    With `pixels` it is for copies in im2col mode, whose box is (channels, pixels).
     The host makes it when the kernel is launched, so it depends on the function's arguments only.
     Raises TilewrightError where swizzle is none of the widths, or dims, box and strides do not fit
-    each other.
+    each other, or the pixels do not fit them.
     """
     if swizzle not in SWIZZLES:
         raise TilewrightError(f"tensor_map: a swizzle is of {SWIZZLES} bytes, not {swizzle}")
-    if len(dims) != len(box) or len(strides) != len(dims) - 1:
+    rank = len(dims)
+    if len(box) != (rank if pixels is None else 2) or len(strides) != rank - 1:
         raise TilewrightError(
-            f"tensor_map: {len(dims)} dims, {len(box)} of a box, {len(strides)} strides; there is "
+            f"tensor_map: {rank} dims, {len(box)} of a box, {len(strides)} strides; there is "
             "a stride for each dimension but the innermost"
+            + ("" if pixels is None else ", and a column has channels and pixels")
         )
-    args = (pointer, swizzle, len(dims), *dims, *strides, *box)
-    return Call("handle", TENSOR_MAP, args)
+    args = (pointer, swizzle, rank, *dims, *strides, *box)
+    if pixels is None:
+        return Call("handle", TENSOR_MAP, args)
+    corners = (pixels.lower, pixels.upper, pixels.steps)
+    if not 3 <= rank <= 5 or any(len(x) != rank - 2 for x in corners):
+        raise TilewrightError(
+            f"tensor_map: {rank} dims, of pixels {', '.join(str(len(x)) for x in corners)}; images "
+            "have 3 to 5 dims, and their pixels corners and steps of two numbers less"
+        )
+    return Call("handle", TENSOR_MAP, (*args, *(n for x in corners for n in x)))
 
 
 class MapParts(NamedTuple):
@@ -153,15 +177,21 @@ class MapParts(NamedTuple):
     dims: tuple[Any, ...]
     strides: tuple[Any, ...]
     box: tuple[int, ...]
+    pixels: Pixels | None = None
 
 
 def map_parts(call: Call) -> MapParts:
     """A call of `tensor_map`, taken apart."""
     pointer, swizzle, rank, *rest = call.args
     n = const_int(rank) or 0
-    box = tuple(const_int(x) or 0 for x in rest[2 * n - 1 :])
-    strides = tuple(rest[n : 2 * n - 1])
-    return MapParts(pointer, const_int(swizzle) or 0, tuple(rest[:n]), strides, box)
+    dims, strides = tuple(rest[:n]), tuple(rest[n : 2 * n - 1])
+    given = tuple(const_int(x) or 0 for x in rest[2 * n - 1 :])
+    pixels = None
+    if len(given) != n:  # of a box of two numbers three times the numbers of W, H, ... follow
+        given, of = given[:2], given[2:]
+        k = n - 2
+        pixels = Pixels(of[:k], of[k : 2 * k], of[2 * k :])
+    return MapParts(pointer, const_int(swizzle) or 0, dims, strides, given, pixels)
 
 
 def ptx_cp_async_bulk_tensor(
@@ -171,16 +201,45 @@ def ptx_cp_async_bulk_tensor(
     coordinates: Sequence[Any],
     barrier_id: Any,
     blocks: Any = None,
+    offsets: Sequence[Any] | None = None,
 ) -> Call:
     """Start to copy the box at `coordinates` (innermost first) of a tensor map to shared memory;
     its bytes are counted at the barrier. By one thread. `blocks`: a mask of those of the cluster
-    whose shared memory it goes to, each at the same place, where each one's barrier counts. Raises
-    TilewrightError where `dtype` is no type such as 'float32'."""
+    whose shared memory it goes to, each at the same place, where each one's barrier counts.
+    `offsets` (W, H[, D]), of a map with pixels: the pixels of a column from `coordinates`
+    (C, W, H, ..., N) on, which lie within the bounding box, each of them read so many to the right
+    and below, from 0 on (see `base.tensor_map.most_offset`). Raises TilewrightError where `dtype`
+    is no type such as 'float32', and where there is not an offset for each coordinate but two."""
     args = (shared_ptr, tensor_map, barrier_id)
-    if blocks is None:
-        return Call(dtype, "tir.ptx_cp_async_bulk_tensor", (*args, *coordinates))
-    given = (*args, convert(blocks), *coordinates)
-    return Call(dtype, "tir.ptx_cp_async_bulk_tensor_multicast", given)
+    if blocks is not None:
+        args = (*args, convert(blocks))
+    if offsets is not None and not 1 <= len(offsets) == len(coordinates) - 2 <= 3:
+        raise TilewrightError(
+            f"ptx_cp_async_bulk_tensor: {len(offsets)} offsets and {len(coordinates)} coordinates; "
+            "of 3 to 5 coordinates all but the first and the last have an offset"
+        )
+    name = COPIES[offsets is not None, blocks is not None]
+    return Call(dtype, name, (*args, *coordinates, *(offsets or ())))
+
+
+class CopyParts(NamedTuple):
+    """The arguments of a `ptx_cp_async_bulk_tensor`; `offsets` is empty unless in im2col mode."""
+
+    shared_ptr: Any
+    tensor_map: Any
+    barrier_id: Any
+    blocks: Any
+    coordinates: tuple[Any, ...]
+    offsets: tuple[Any, ...]
+
+
+def copy_parts(call: Call) -> CopyParts:
+    """A call of `ptx_cp_async_bulk_tensor`, taken apart."""
+    im2col, several = _MODES_OF[call.op.name]
+    to, source, barrier, *places = call.args
+    blocks = places.pop(0) if several else None
+    rank = len(places) // 2 + 1 if im2col else len(places)
+    return CopyParts(to, source, barrier, blocks, tuple(places[:rank]), tuple(places[rank:]))
 
 
 def ptx_cp_async_bulk(

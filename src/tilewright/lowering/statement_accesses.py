@@ -12,6 +12,7 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.expr import const, const_int
+from ..loopir.hopper_calls import COPIES
 from ..loopir.subst import substitute
 from ..loopir.visit import children, nodes, walk
 from .thread_accesses import Access
@@ -22,8 +23,7 @@ ASYNC_SCOPES = ("async_scope", "pragma_async_scope")
 _MATRIX = ("tir.tvm_load_matrix_sync", "tir.tvm_store_matrix_sync")
 _ROWS_OF_LANES, _MATRIX_ROWS, _ROW_BYTES = "tir.ptx_ldmatrix", 8, 16
 _OWN_ORDER = (
-    "tir.ptx_cp_async_bulk_tensor",
-    "tir.ptx_cp_async_bulk_tensor_multicast",
+    *COPIES.values(),
     "tir.ptx_cp_async_bulk",
     "tir.ptx_wgmma_descriptor",
     "tir.ptx_cluster_load",
