@@ -73,14 +73,25 @@ def wgmma_tile(tile: WarpGroupTile) -> Any:
     return decl_tensor_intrin(c.op, body, "wgmma_tile", binds, clips=True)
 
 
-def wgmma_store(tile: WarpGroupTile, columns: int) -> Any:
+def wgmma_store(tile: WarpGroupTile, columns: int, fours: bool = False) -> Any:
     """The intrinsic that stores so many columns of a tile in registers, a multiple of 8, to shared
-    memory, in pairs. See the PTX ISA, wgmma, "Register Fragments"."""
+    memory, in pairs. See the PTX ISA, wgmma, "Register Fragments". `fours`: rows there are a
+    dimension of fours and one of the rows of each, so that all fours may begin elsewhere."""
     sums = SUMS[tile.dtype]
     one = () if tile.batch is None else (1,)
     shape = (*one, tile.held, columns)
     x = placeholder(shape, sums, "x")
-    y = compute(shape, lambda *at: x[at], name="columns")
+
+    def element(*at: Any) -> Any:
+        *lead, four, row, j = at
+        return x[(*lead, four * 4 + row, j)]
+
+    if fours:
+        kept: tuple[int, ...] = (*one, -(-tile.held // 4), 4, columns)
+        y = compute(kept, element, name="columns")
+    else:
+        kept = shape
+        y = compute(shape, lambda *at: x[at], name="columns")
     axis = thread_axis((0, tile.block_threads), "threadIdx.x")
     t: Any = axis.var
     row = FloorDiv(t, const(32)) * 16 + FloorDiv(FloorMod(t, const(32)), const(4))
@@ -93,16 +104,18 @@ def wgmma_store(tile: WarpGroupTile, columns: int) -> Any:
         halves: list[Stmt] = []
         for below in (0, 8):
             made: list[Stmt] = []
+            at: Any = row + below
+            rows = [FloorDiv(at, const(4)), FloorMod(at, const(4))] if fours else [at]
             for n in range(0, columns, 8):
                 place = FloorDiv(first, const(2)) - first + (n // 2 + below // 4)
                 value = registers.vload([*lead, 0, place], f"{sums}x2")
-                made.append(memory.vstore([*lead, row + below, column + n], value))
-            is_there = row + below < tile.held
+                made.append(memory.vstore([*lead, *rows, column + n], value))
+            is_there = at < tile.held
             halves.append(seq(made) if tile.held == tile.rows else IfThenElse(is_there, seq(made)))
         store = IfThenElse(t < tile.threads, seq(halves))
         return AttrStmt(axis, "thread_extent", const(tile.block_threads), store)
 
-    binds = {x: _declare(shape, sums, "local"), y: _declare(shape, sums, "shared")}
+    binds = {x: _declare(shape, sums, "local"), y: _declare(kept, sums, "shared")}
     return decl_tensor_intrin(y.op, body, "wgmma_store", binds)
 
 

@@ -2,8 +2,8 @@
 they lie (im2col), and filters.
 
 Neither windows nor padding are ever in memory: a copy takes the channels of one tap, for as many
-windows as a tile has rows, zeros for what is outside of the images. The windows are a stage in scope
-"global.view", of which the intrinsic reads the images (topi.tensor_intrin.wgmma).
+windows as a tile has rows, zeros for what is outside of the images. The windows are a stage in
+scope "global.view", of which the intrinsic reads the images (topi.tensor_intrin.wgmma).
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ from .planes import padding_of
 from .warp_groups import best_tile, is_array, schedule_on_warp_groups
 from .windows import Windows
 
-_FILLED = 2  # times as many steps as there are channels: more take longer than mma.sync, half as fast
+_FILLED = (
+    2  # times as many steps as there are channels: more take longer than mma.sync, half as fast
+)
 
 
 def schedule_windows(
@@ -109,7 +111,8 @@ def _restate(
     """Let the convolution read the product (window, filter) of windows and filters."""
     op = s[conv].op
     sums, deep = op.output_dtype(0), images.deep
-    (width, height), (across, down) = ((*x, 1)[:2] for x in (images.results, images.taps))
+    width, height = (*images.results, 1)[:2]
+    across = images.taps[0]
 
     def of_tap(value: Any, c: Any) -> Any:
         if deep == w.channels:

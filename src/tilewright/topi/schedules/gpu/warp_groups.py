@@ -18,12 +18,14 @@ from ....loopir.iter import ProducerLoad
 from ....loopir.visit import walk
 from ....schedule.api import Schedule
 from ....schedule.state import GROUP_ROOT
+from ....tensor.compute import compute
 from ....tensor.op import PlaceholderOp, domain
 from ....tensor.tensor import Tensor
 from ...tensor_intrin.warp_group_tile import GROUP, GROUP_ROWS, SPAN, SUMS, WarpGroupTile
 from ...tensor_intrin.wgmma import wgmma_store, wgmma_tile
 from ..decisions import Value
 from ..machine import extent_of, nearby, whole_vectors
+from ..restated import restated
 from .group_plan import ALONE, STAYS, STREAM, Cluster, GroupPlan, Work
 from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks, fused
 from .operands import Operand, read_widened
@@ -32,7 +34,7 @@ from .split_k import in_place
 
 _STAGES = (2, 3, 4, 6, 8)
 _STRIPE = 32  # columns of a tile that are in shared memory at a time
-_PAD = 8  # sums behind a row, so that rows lie in other banks
+_PAD = 8  # sums behind a row, so that rows lie in other banks; 4 behind four rows, see `fours`
 _ROOM = 1 << 10  # bytes of a block's shared memory that barriers and the start of all may take
 
 
@@ -138,9 +140,49 @@ def _in_cluster(
     return options[machine.choose(name, "cluster", order)]
 
 
+def _in_fours(s: Schedule, product: Tensor) -> tuple[Tensor, Tensor]:
+    """The sums in shared memory, (four, row of it, column), which the output reads instead of a
+    product, and those in registers."""
+    total = s.cache_write(product, "local")
+    *lead, rows, columns = map(extent_of, s[product].op.axis)
+
+    def kept(*at: Any) -> Any:
+        *b, four, row, j = at
+        return total(*b, four * 4 + row, j)
+
+    def read(*at: Any) -> Any:
+        *b, i, j = at
+        return shared(*b, i // 4, i % 4, j)
+
+    shared: Tensor = compute((*lead, -(-rows // 4), 4, columns), kept, f"{product.op.name}.sums")
+    restated(s, product, compute((*lead, rows, columns), read, product.op.name))
+    s[product].compute_inline()
+    shared = s[shared].op.output(0)
+    s[shared].set_scope("shared")
+    return shared, total
+
+
+def _rows_apart(stage: Any, y: Any, x: Any, wide: int, held: int, fours: bool) -> Any:
+    """The rows of a tile in an order by which those that threads read side by side, `wide` sums
+    each, lie in different banks."""
+    if fours:
+        count = 3  # pieces of 16 bytes between those of the four behind
+    elif wide == _PAD * 2 and held % 4 == 0:
+        count = 2  # 24 words from row to row: 16 banks between every other one
+    else:
+        return y
+    bits = []
+    for _ in range(count):
+        y, bit = stage.split(y, factor=2)
+        bits.append(bit)
+    first = bits[:2] if wide == _PAD * 2 else bits[1::-1]
+    stage.reorder(y, *first, *bits[2:], x)
+    return fused(stage, [y, *first, *bits[2:]])
+
+
 def _room(tile: WarpGroupTile, machine: GpuMachine) -> int:
     """Bytes of a block's shared memory that stages may take."""
-    sums = tile.rows * (_STRIPE + _PAD) * parse(SUMS[tile.dtype]).nbytes
+    sums = tile.rows * (_STRIPE + _PAD + 1) * parse(SUMS[tile.dtype]).nbytes
     return machine.shared_bytes - _ROOM - sums - tile.exchange_bytes
 
 
@@ -164,18 +206,24 @@ def schedule_on_warp_groups(
     stage that ends its group. Of windows, whose rows this counts by images, lines and pixels."""
     if tile.length is not None:
         product = out = in_place(s, product, out, tile.parts, tile.length, machine)
-    if product.op is out.op:
-        shared = s.cache_write(out, "shared")
-    else:
-        s[product].set_scope("shared")
-        shared = product
-    total = s.cache_write(shared, "local")
     stage = s[out]
+    lanes = VECTOR_BYTES // parse(stage.op.output_dtype(0)).nbytes
+    lanes = whole_vectors(extent_of(stage.op.axis[-1]), lanes)
+    # eight sums of a thread are two accesses to every other piece of 16 bytes
+    fours = lanes == 8 and tile.held % 8 == 0
+    if fours:
+        shared, total = _in_fours(s, product)
+    else:
+        if product.op is out.op:
+            shared = s.cache_write(out, "shared")
+        else:
+            s[product].set_scope("shared")
+            shared = product
+        total = s.cache_write(shared, "local")
     *batch, i, j = stage.op.axis
     if tile.windows is not None and tile.length is None:
         batch, i = [], fused(stage, [*batch, i])
     wide = min(_STRIPE, tile.columns)
-    lanes = whole_vectors(extent_of(j), VECTOR_BYTES // parse(stage.op.output_dtype(0)).nbytes)
     by, y = stage.split(i, factor=tile.held)
     bx, x = stage.split(j, factor=tile.columns)
     stripe, x = stage.split(x, factor=wide)
@@ -199,12 +247,7 @@ def schedule_on_warp_groups(
         count = machine.processors // tile.blocks * tile.blocks
         stage.pragma(place, "persistent_blocks", count)
     stage.unroll(stripe)
-    if wide == _PAD * 2 and tile.held % 4 == 0:
-        # two rows that threads read side by side lie in different banks if one is between them
-        y, odd = stage.split(y, factor=2)
-        y, pair = stage.split(y, factor=2)
-        stage.reorder(y, odd, pair, x)
-        y = stage.fuse(y, odd, pair)
+    y = _rows_apart(stage, y, x, wide, tile.held, fours)
     flat = stage.fuse(y, x)
     if lanes > 1:
         flat, vector = stage.split(flat, factor=lanes)
@@ -215,6 +258,8 @@ def schedule_on_warp_groups(
     sums = s[shared]
     sums.compute_at(stage, stripe)
     sums.storage_align(sums.op.axis[-2], wide, _PAD)
-    sums.tensorize(sums.op.axis[0], wgmma_store(tile, wide))
+    if fours:
+        sums.storage_align(sums.op.axis[-3], _STRIPE, _PAD // 2)
+    sums.tensorize(sums.op.axis[0], wgmma_store(tile, wide, fours))
     s[total].compute_at(stage, place)
     s[total].tensorize(s[total].op.axis[0], wgmma_tile(tile))
