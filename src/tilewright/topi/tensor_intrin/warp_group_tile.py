@@ -10,7 +10,7 @@ from operator import mul
 
 from ...base.dtype import parse
 from ...base.errors import ScheduleError
-from ...base.tensor_map import Pixels, TensorMap
+from ...base.tensor_map import Pixels, TensorMap, most_offset
 from ...loopir.expr import PrimExpr
 
 GROUP = 128  # threads
@@ -72,7 +72,7 @@ class ImageWindows:
     def problem(self, dtype: str) -> str:
         """Why there are no such copies; empty where there are."""
         reach = max((n - 1) * far for n, far in zip(self.taps, self.dilation))
-        most = (1 << 16 // len(self.taps)) - 1
+        most = most_offset(len(self.dims))
         if reach > most:
             return f"the last tap is {reach} pixels behind the first, more than {most}"
         if self.deep * parse(dtype).nbytes % SPAN:

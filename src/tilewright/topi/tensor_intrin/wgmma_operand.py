@@ -89,7 +89,8 @@ class Operand:
             return [*((step, line) if self.along else (line, step)), *self.matrix], None
         w = self.windows
         tap, channel = FloorDiv(step, const(w.deep)), FloorMod(step, const(w.deep))
-        place, offsets = [channel], []
+        place: list[Any] = [channel]
+        offsets: list[Any] = []
         for n, stride, low in zip(w.results, w.strides, w.before):
             place.append(FloorMod(line, const(n)) * stride - low)
             line = FloorDiv(line, const(n))

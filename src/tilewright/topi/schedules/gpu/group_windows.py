@@ -91,11 +91,18 @@ def _images(
     if (n, channels) != (extent_of(op.axis[0]), w.channels):
         return None
     step = SPAN // parse(kind).nbytes
+    taps, strides, dilation = (x[::-1][:rank] for x in (w.taps, w.strides, w.dilation))
     images = ImageWindows(
-        n, channels, channels + -channels % step, tuple(sizes[::-1]),
+        n,
+        channels,
+        channels + -channels % step,
+        tuple(sizes[::-1]),
         tuple(extent_of(a) for a in op.axis[-2:0:-1]),
-        *(x[::-1][:rank] for x in (w.taps, w.strides, w.dilation)), before[-2:0:-1],
-    )  # fmt: skip
+        taps,
+        strides,
+        dilation,
+        before[-2:0:-1],
+    )
     if images.deep > _FILLED * channels or images.problem(kind):
         return None
     return images, source

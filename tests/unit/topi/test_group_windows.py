@@ -1,0 +1,157 @@
+"""Convolutions by warp groups, whose windows copies find in the images (im2col), in simt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import te, topi
+from tilewright.base.errors import ScheduleError
+from tilewright.topi.tensor_intrin.warp_group_tile import ImageWindows, WarpGroupTile
+
+HOPPER = "cuda -arch=sm_90a"
+ONE = (1, 1)
+
+
+def convolved(x: Any, w: Any, strides: Any, pads: Any, dilation: Any) -> Any:
+    """By NumPy, a tap at a time."""
+    top, left, bottom, right = pads
+    data = np.pad(x.astype("float64"), ((0, 0), (top, bottom), (left, right), (0, 0)))
+    down, across = w.shape[:2]
+    high = (data.shape[1] - (down - 1) * dilation[0] - 1) // strides[0] + 1
+    wide = (data.shape[2] - (across - 1) * dilation[1] - 1) // strides[1] + 1
+    out = np.zeros((len(x), high, wide, w.shape[3]))
+    for i in range(down):
+        for j in range(across):
+            y = slice(i * dilation[0], i * dilation[0] + (high - 1) * strides[0] + 1, strides[0])
+            z = slice(j * dilation[1], j * dilation[1] + (wide - 1) * strides[1] + 1, strides[1])
+            out += data[:, y, z] @ w[i, j].astype("float64")
+    return out
+
+
+def built(shape: Any, kernel: Any, kind: str, how: Any, end: str, target: str = HOPPER) -> Any:
+    """(function, arguments): a convolution, plain or with what follows it."""
+    x = te.placeholder(shape, kind, name="x")
+    w = te.placeholder((*kernel[:2], shape[3], kernel[2]), kind, name="w")
+    y = topi.nn.conv2d_nhwc(x, w, *how, out_dtype="int32" if kind == "int8" else "float32")
+    args = [x, w]
+    if end:
+        bias = te.placeholder((kernel[2],), y.dtype, name="bias")
+        args.append(bias)
+        y = topi.cast(topi.nn.relu(topi.add(y, bias)), kind if end == "narrow" else y.dtype)
+    args.append(y)
+    return tw.build(topi.default_schedule(y, target), args, target), args
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "how", "kind", "end"),
+    [
+        ((1, 14, 14, 64), (3, 3, 64), (ONE, (1, 1, 1, 1), ONE), "float16", ""),
+        ((2, 9, 7, 64), (3, 3, 40), (ONE, (1, 1, 1, 1), ONE), "bfloat16", "narrow"),
+        ((1, 28, 27, 64), (3, 3, 128), ((2, 2), (1, 1, 1, 1), ONE), "float16", "wide"),
+        # channels, windows and filters that fill no tile, other paddings on each side
+        ((3, 13, 17, 72), (2, 3, 72), (ONE, (0, 1, 2, 0), (2, 1)), "float16", "narrow"),
+        ((1, 15, 16, 64), (1, 1, 64), ((2, 3), (0, 0, 0, 0), ONE), "float16", ""),
+        ((5, 7, 7, 128), (1, 1, 64), (ONE, (0, 0, 0, 0), ONE), "float16", "narrow"),
+        ((2, 12, 12, 128), (3, 3, 64), (ONE, (1, 1, 1, 1), ONE), "int8", ""),
+        ((1, 9, 8, 64), (5, 7, 32), (ONE, (2, 3, 2, 3), ONE), "float16", ""),
+        # a reduction of many steps, that blocks of a cluster share
+        ((1, 6, 6, 512), (3, 3, 64), (ONE, (1, 1, 1, 1), ONE), "float16", "narrow"),
+    ],
+)
+def test_windows(shape: Any, kernel: Any, how: Any, kind: str, end: str) -> None:
+    f, args = built(shape, kernel, kind, how, end)
+    source = f.imported_modules[0].get_source()
+    assert "im2col" in source and "wgmma" in source
+    rng = np.random.default_rng(3)
+    given = [rng.integers(-3, 4, [int(d) for d in t.shape]).astype(t.dtype) for t in args[:-1]]
+    want = convolved(*given[:2], *how)
+    if end:
+        want = np.maximum(want + given[2], 0)
+    y = np.zeros(want.shape, args[-1].dtype)
+    report = f.run_simt(*given, y)
+    np.testing.assert_array_equal(y, want.astype(y.dtype))
+    assert not report.findings
+
+
+def test_no_copy_of_the_images_is_made() -> None:
+    f, _ = built((1, 14, 14, 64), (3, 3, 64), "float16", (ONE, (1, 1, 1, 1), ONE), "narrow")
+    source = f.imported_modules[0].get_source()
+    assert source.count("__global__") == 2  # filters are packed, and the product
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "how", "kind"),
+    [
+        ((1, 14, 14, 60), (3, 3, 64), (ONE, (0, 0, 0, 0), ONE), "float16"),  # rows of 120 bytes
+        ((1, 14, 14, 24), (3, 3, 64), (ONE, (0, 0, 0, 0), ONE), "float16"),  # zeros for the most
+        ((1, 30, 30, 64), (2, 2, 64), ((9, 9), (0, 0, 0, 0), ONE), "float16"),  # steps beyond 8
+        ((1, 14, 14, 64), (3, 3, 16), (ONE, (0, 0, 0, 0), ONE), "float16"),  # few filters
+        ((1, 14, 14, 64), (3, 3, 64), (ONE, (0, 0, 0, 0), ONE), "float32"),
+    ],
+)
+def test_what_no_copies_take_is_made_otherwise(
+    shape: Any, kernel: Any, how: Any, kind: str
+) -> None:
+    f, _ = built(shape, kernel, kind, how, "")
+    assert "im2col" not in f.imported_modules[0].get_source()
+    f, _ = built((1, 14, 14, 64), (3, 3, 64), "float16", (ONE, (1, 1, 1, 1), ONE), "",
+                 "cuda -arch=sm_90")  # fmt: skip
+    assert "im2col" not in f.imported_modules[0].get_source()
+
+
+def windows(**more: Any) -> ImageWindows:
+    given: dict[str, Any] = {
+        "images": 2, "channels": 64, "deep": 64, "sizes": (9, 8), "results": (7, 6),
+        "taps": (3, 3), "strides": ONE, "dilation": ONE, "before": (0, 0),
+    }  # fmt: skip
+    return ImageWindows(**{**given, **more})
+
+
+def test_what_the_map_of_windows_says() -> None:
+    w = windows(strides=(2, 1), results=(5, 8), before=(1, 1))
+    assert (w.rows, w.steps, w.dims) == (80, 576, (64, 9, 8, 2))
+    made = w.map_of("float16", 128)
+    assert made.strides == (128, 1152, 9216) and made.box == (64, 128)
+    assert made.pixels == w.pixels and made.problem() == ""
+    # first taps of lines are at -1, 1, 3, 5 and 7 of 0 .. 8, and at -1 .. 6 of 0 .. 7
+    assert w.pixels.lower == (-1, -1) and w.pixels.upper == (-1, -1)
+    assert w.pixels.steps == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("more", "tile", "problem"),
+    [
+        ({"dilation": (200, 1)}, {}, "the last tap is 400 pixels behind the first, more than 255"),
+        ({"deep": 72}, {}, "72 steps of a tap are no multiple of 128 bytes"),
+        ({"channels": 60}, {}, "a stride of 120 bytes is no multiple of 16"),
+        ({"strides": (9, 1)}, {}, "steps are 1 to 8 pixels"),
+        ({}, {"extents": (85, 64, 576)}, "84 windows of 576 steps are no operand"),
+        ({}, {"along": (False, True)}, "windows are the rows of a matrix"),
+        ({}, {"batch": (1, 1)}, "windows are the rows of a matrix"),
+    ],
+)
+def test_what_is_no_tile_of_windows(more: Any, tile: Any, problem: str) -> None:
+    w = windows(**more)
+    given: dict[str, Any] = {"extents": (w.rows, 64, w.steps), "along": (True, True), **tile}
+    with pytest.raises(ScheduleError, match=problem):
+        WarpGroupTile("float16", 64, 64, windows=w, **given)
+
+
+def test_a_view_is_read_by_intrinsics_alone() -> None:
+    x = te.placeholder((8, 8), name="x")
+    turned = te.compute((8, 8), lambda i, j: x[j, i], name="turned")
+    y = te.compute((8, 8), lambda i, j: turned[i, j] * 2, name="y")
+    s = te.create_schedule(y.op)
+    s[turned].set_scope("global.view")
+    with pytest.raises(ScheduleError, match="y reads its elements; tensorize that"):
+        tw.lower(s, [x, y])
+    z = te.placeholder((8, 8), name="z")
+    both = te.compute((8, 8), lambda i, j: x[j, i] + z[i, j], name="both")
+    s = te.create_schedule(te.compute((8, 8), lambda i, j: both[i, j] * 2, name="y").op)
+    s[both].set_scope("global.view")
+    with pytest.raises(ScheduleError, match="it is no argument, and reads one tensor"):
+        tw.lower(s, [x, z, s.outputs[0].output(0)])
