@@ -11,9 +11,10 @@ from typing import Any
 
 from ..base.dtype import parse
 from ..base.errors import CompileError
+from ..base.tensor_map import most_offset
 from ..loopir import expr as E
 from ..loopir.expr import const_int
-from ..loopir.hopper_calls import MODES
+from ..loopir.hopper_calls import COPIES, MODES, copy_parts
 from .c_family import ExprRule, bare
 from .c_language import pointed_data
 from .cuda_asm import DEVICE, numbers, operands
@@ -151,21 +152,27 @@ HOPPER_NEEDS = {"tw_tma ": "tensor map"}
 
 
 def tma_part(key: str) -> str:
-    """The copy of a box of so many dimensions, to several blocks or one."""
-    rank, *several = key.split(" ")[1:]
+    """The copy of a box of so many dimensions, or of a column, to several blocks or one."""
+    rank, *how = key.split(" ")[1:]
     count = int(rank.removesuffix("d"))
+    mode, to, rest, after = "", "", "", 3 + count
     places = ", ".join(f"int c{i}" for i in range(count))
     given = ", ".join(f'"r"(c{i})' for i in range(count))
-    to, mask = ("", "")
-    if several:
-        to, mask = (".multicast::cluster", f", %{3 + count}")
+    if "im2col" in how:
+        offsets = range(count - 2)
+        mode, rest = ".im2col", f", {numbers(after, len(offsets))}"
+        after += len(offsets)
+        places += "".join(f", int o{i}" for i in offsets)
+        given += "".join(f', "h"((unsigned short)o{i})' for i in offsets)
+    if "cluster" in how:
+        to, rest = ".multicast::cluster", f"{rest}, %{after}"
         places, given = f"{places}, int blocks", f'{given}, "h"((unsigned short)blocks)'
     return _function(
         f"{part_name(key)}(void* to, const tw_tensor_map* map, unsigned long long* barrier, "
         f"{places})",
-        f'  asm volatile("cp.async.bulk.tensor.{rank}.shared::cluster.global"\n'
+        f'  asm volatile("cp.async.bulk.tensor.{rank}.shared::cluster.global{mode}"\n'
         f'               ".mbarrier::complete_tx::bytes{to} "\n'
-        f'               "[%0], [%1, {numbers(3, count)}], [%2]{mask};"\n'
+        f'               "[%0], [%1, {numbers(3, count)}], [%2]{rest};"\n'
         f'               :: "r"({_PLACE}(to)), "l"(map), {_BARRIER}, {given} : "memory");\n',
     )
 
@@ -302,21 +309,29 @@ def _cluster_load(p: Any, e: E.Call) -> str:
 
 
 def _copy(p: Any, e: E.Call) -> str:
-    """(shared memory, tensor map, barrier [, blocks], coordinates, innermost first)"""
-    to, source, barrier, *places = e.args
-    several = e.op.name.endswith("_multicast")
-    if several:
-        blocks, *places = places
-        places.append(blocks)
+    """By a tensor map, of a box or of a column of pixels."""
+    parts = copy_parts(e)
+    source, places = parts.tensor_map, [*parts.coordinates, *parts.offsets]
     if not isinstance(source, E.Var):
         raise CompileError(
             f"kernel {p.func.name}: the tensor map of a copy is a parameter of the kernel, which "
             f"the host makes; got {source}"
         )
-    name = p.need(f"tw_tma {len(places) - several}d{' cluster' * several}")
+    rank = len(parts.coordinates)
+    for n in map(const_int, parts.offsets):
+        if n is not None and not 0 <= n <= most_offset(rank):
+            raise CompileError(
+                f"kernel {p.func.name}: a copy of {rank} coordinates takes offsets of 0 to "
+                f"{most_offset(rank)}, not {n}"
+            )
+    how = " im2col" * bool(parts.offsets)
+    if parts.blocks is not None:
+        how += " cluster"
+        places.append(parts.blocks)
+    name = p.need(f"tw_tma {rank}d{how}")
     at = ", ".join(bare(p.expr(c)) for c in places)
-    where = _barrier(p, barrier)
-    return f"{part_name(name)}({bare(p.expr(to))}, {p.expr(source)}, {where}, {at})"
+    where = _barrier(p, parts.barrier_id)
+    return f"{part_name(name)}({bare(p.expr(parts.shared_ptr))}, {p.expr(source)}, {where}, {at})"
 
 
 def _bulk(p: Any, e: E.Call) -> str:
@@ -416,8 +431,7 @@ HOPPER_CALLS: dict[str, ExprRule] = {
     "tir.ptx_bar_sync": _bar_sync,
     "tir.ptx_fence_barrier_init": _alone("barriers", "tw_fence_barrier_init"),
     "tir.ptx_fence_proxy_async": _alone("barriers", "tw_fence_proxy_async"),
-    "tir.ptx_cp_async_bulk_tensor": _copy,
-    "tir.ptx_cp_async_bulk_tensor_multicast": _copy,
+    **dict.fromkeys(COPIES.values(), _copy),
     "tir.ptx_cp_async_bulk": _bulk,
     "tir.ptx_wgmma_descriptor": _descriptor,
     "tir.ptx_wgmma_fence": _alone("wgmma", "tw_wgmma_fence"),

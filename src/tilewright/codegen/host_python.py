@@ -13,7 +13,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from ..base.dtype import parse
@@ -209,7 +209,10 @@ class _Writer:
             for given in (parts.dims, parts.strides, map(const, parts.box))
         ]
         array = self.array(data)
-        return f"rt.tensor_map({array}, {sample.dtype!r}, {', '.join(sizes)}, {parts.swizzle})"
+        pixels = "" if parts.pixels is None else f", {astuple(parts.pixels)}"
+        return (
+            f"rt.tensor_map({array}, {sample.dtype!r}, {', '.join(sizes)}, {parts.swizzle}{pixels})"
+        )
 
     # -- expressions
 

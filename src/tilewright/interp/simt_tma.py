@@ -1,5 +1,6 @@
-"""Copies of tiles by tensor maps (cp.async.bulk.tensor): boxes in shared memory, with zeros for
-what lies outside of the array, and pieces of 16 bytes where the swizzle puts them."""
+"""Copies of tiles by tensor maps (cp.async.bulk.tensor): boxes, or columns of pixels (im2col), in
+shared memory, with zeros for what lies outside of the array, and pieces of 16 bytes where the
+swizzle puts them."""
 
 from __future__ import annotations
 
@@ -9,8 +10,9 @@ import numpy as np
 
 from ..base.dtype import parse
 from ..base.errors import ArgumentError, TilewrightError
-from ..base.tensor_map import TensorMap
+from ..base.tensor_map import TensorMap, most_offset
 from ..loopir import expr as E
+from ..loopir.hopper_calls import COPIES, copy_parts
 from .simt_access import load
 from .simt_barrier import barriers, places, require_fenced, require_made, running_lanes, tell
 from .simt_calls import NO_LIMIT
@@ -37,16 +39,24 @@ class SimtMap:
         self.array = array
         self.described = described
 
-    def boxes(self, corners: Array) -> tuple[Array, Array]:
+    def boxes(self, corners: Array, offsets: Array | None = None) -> tuple[Array, Array]:
         """The elements of boxes at (boxes, dimensions) corners, (boxes, elements), the innermost
-        dimension fastest, and which of them are read though nobody has written them. Raises
+        dimension fastest, and which of them are read though nobody has written them; of a map with
+        pixels those of columns that begin at the corners, with (boxes, W, H, ...) offsets. Raises
         ArgumentError where the map reaches past the array."""
         d = self.described
         data = self.array if isinstance(self.array, np.ndarray) else self.array.data
         item = parse(d.dtype).numpy
         flat = data.reshape(-1).view(np.uint8)
         steps = np.indices(d.box[::-1]).reshape(len(d.box), -1)[::-1]
-        at = corners[:, :, None] + steps[None]
+        if d.pixels is None:
+            at = corners[:, :, None] + steps[None]
+        else:
+            channels, numbers = steps
+            at = self.pixels(corners)[:, :, numbers]
+            at[:, 0] += channels
+            if offsets is not None:
+                at[:, 1:-1] += offsets[:, :, None]
         inside = ((at >= 0) & (at < np.array(d.dims)[None, :, None])).all(axis=1)
         strides = np.array((item.itemsize, *d.strides), np.int64)
         where = (at * strides[None, :, None]).sum(axis=1)
@@ -60,6 +70,33 @@ class SimtMap:
         unwritten = np.zeros_like(inside) if known is None else inside & ~known[where]
         return np.where(inside, values, np.zeros((), item)), unwritten
 
+    def pixels(self, corners: Array) -> Array:
+        """Where the pixels of columns lie that begin at (columns, dimensions) corners: (columns,
+        dimensions, pixels), before offsets. Only of maps with pixels."""
+        d = self.described
+        assert d.pixels is not None
+        at = np.repeat(corners[:, :, None], d.box[1], axis=2)
+        number = np.broadcast_to(np.arange(d.box[1]), (len(corners), d.box[1]))
+        edges = zip(d.pixels.lower, d.pixels.last(d.dims), d.pixels.steps)
+        for i, (low, high, step) in enumerate(edges, 1):
+            begin = corners[:, i, None]
+            left = (high - begin) // step + 1  # of the line (or image) that a column begins in
+            whole = (high - low) // step + 1
+            beyond = number - left
+            first = beyond < 0
+            at[:, i] = np.where(first, begin + number * step, low + beyond % whole * step)
+            number = np.where(first, 0, beyond // whole + 1)
+        at[:, -1] += number
+        return at
+
+    def outside(self, corners: Array) -> Array:
+        """Which columns begin outside of the bounding box; of a map without pixels none do."""
+        d = self.described
+        if d.pixels is None:
+            return np.zeros(len(corners), np.bool_)
+        begin = corners[:, 1:-1]
+        return ((begin < d.pixels.lower) | (begin > d.pixels.last(d.dims))).any(axis=1)
+
 
 def swizzled(address: Array, span: int) -> Array:
     """Where a byte of shared memory lies: bits 4 to 6 of its address are changed by bits 7 to 9, as
@@ -68,34 +105,27 @@ def swizzled(address: Array, span: int) -> Array:
 
 
 def _copy(code: Any, e: E.Call) -> Fn:
-    """(shared memory, tensor map, barrier [, blocks], coordinates, innermost first)"""
-    to, source = code.pointer(e.args[0]), e.args[1]
-    several = e.op.name.endswith("_multicast")
-    mask = code.value(e.args[3]) if several else None
+    """By a tensor map, of a box or of a column of pixels."""
+    parts = copy_parts(e)
+    to, source = code.pointer(parts.shared_ptr), parts.tensor_map
+    mask = None if parts.blocks is None else code.value(parts.blocks)
     if not isinstance(source, E.Var):
         raise TilewrightError(f"simt: the tensor map of a copy is a kernel's parameter: {source}")
-    barrier = code.value(e.args[2])
-    corner = [code.value(c) for c in e.args[3 + several :]]
+    barrier = code.value(parts.barrier_id)
+    corner = [code.value(c) for c in parts.coordinates]
+    offset = [code.value(c) for c in parts.offsets]
 
     def run(st: State) -> Any:
-        given = st.maps.get(source)
-        if given is None:
-            raise TilewrightError(f"simt: {source.name} is no tensor map")
-        if len(corner) != len(given.described.dims):
-            raise TilewrightError(
-                f"simt: {source.name} has {len(given.described.dims)} dimensions, a copy names "
-                f"{len(corner)}"
-            )
+        given = _map_of(st, source, len(corner), bool(offset))
         lanes, block, number = places(st, barrier(st))
         if not lanes.size:
             return np.int32(0)
         require_fenced(st, lanes, block, number)
         m = st.memory[to.data]
-        corners = np.stack(
-            [np.broadcast_to(np.asarray(c(st), np.int64), (st.lanes,))[lanes] for c in corner],
-            axis=1,
-        )
-        values, unwritten = given.boxes(corners)
+        corners, offsets = (_of_lanes(st, values, lanes) for values in (corner, offset))
+        if offset:
+            _within(st, source.name, given, corners, offsets, lanes)
+        values, unwritten = given.boxes(corners, offsets)
         if unwritten.any():
             n = int(np.flatnonzero(unwritten.any(axis=1))[0])
             text = f"copies elements of {source.name} that nobody has written"
@@ -111,6 +141,60 @@ def _copy(code: Any, e: E.Call) -> Fn:
         return np.int32(0)
 
     return run
+
+
+def _map_of(st: State, source: E.Var, rank: int, im2col: bool) -> SimtMap:
+    """The map that a copy of so many coordinates names; it has pixels where the copy takes some."""
+    given = st.maps.get(source)
+    if given is None:
+        raise TilewrightError(f"simt: {source.name} is no tensor map")
+    d = given.described
+    if rank != len(d.dims):
+        raise TilewrightError(
+            f"simt: {source.name} has {len(d.dims)} dimensions, a copy names {rank}"
+        )
+    if im2col != (d.pixels is not None):
+        kinds = ("boxes", "columns of pixels")
+        raise TilewrightError(
+            f"simt: {source.name} is a tensor map of {kinds[not im2col]}, a copy by it takes "
+            f"{kinds[im2col]}"
+        )
+    found: SimtMap = given
+    return found
+
+
+def _of_lanes(st: State, values: list[Fn], lanes: Array) -> Array:
+    """(lanes, values)"""
+    made = np.zeros((len(lanes), len(values)), np.int64)
+    for n, value in enumerate(values):
+        made[:, n] = np.broadcast_to(np.asarray(value(st), np.int64), (st.lanes,))[lanes]
+    return made
+
+
+def _within(
+    st: State, name: str, given: SimtMap, corners: Array, offsets: Array, lanes: Array
+) -> None:
+    """Report columns that begin outside of their bounding box, and offsets that are too large."""
+    d = given.described
+    assert d.pixels is not None
+    for bad, values, text in (
+        (
+            given.outside(corners),
+            corners[:, 1:-1],
+            f"outside of the bounding box from {d.pixels.lower} to {d.pixels.last(d.dims)}",
+        ),
+        (
+            ((offsets < 0) | (offsets > most_offset(len(d.dims)))).any(axis=1),
+            offsets,
+            f"but offsets are 0 to {most_offset(len(d.dims))}",
+        ),
+    ):
+        if bad.any():
+            n = int(np.flatnonzero(bad)[0])
+            at = tuple(int(x) for x in values[n])
+            what = "from" if values is not offsets else "with the offsets"
+            told = f"copies pixels of {name} {what} {at}, {text}"
+            tell(st, BOUNDS, int(lanes[n]), told, int(bad.sum()))
 
 
 def _destinations(st: State, lanes: Array, number: Array, mask: Fn | None) -> list[Any]:
@@ -233,8 +317,7 @@ def _bulk(code: Any, e: E.Call) -> Fn:
 
 Code.calls.update(
     {
-        "tir.ptx_cp_async_bulk_tensor": _copy,
-        "tir.ptx_cp_async_bulk_tensor_multicast": _copy,
+        **dict.fromkeys(COPIES.values(), _copy),
         "tir.ptx_cp_async_bulk": _bulk,
     }
 )

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import InternalError, TilewrightError
-from ..base.tensor_map import TensorMap
+from ..base.tensor_map import Pixels, TensorMap
 from .adapt import complain
 from .array import NDArray, array
 from .checker import NeedsAdapting, adapt_and_check, make_checker
@@ -96,9 +96,12 @@ class Launcher:
         strides: tuple[int, ...],
         box: tuple[int, ...],
         swizzle: int,
+        pixels: tuple[tuple[int, ...], ...] = (),
     ) -> Any:
-        """What a kernel takes for a tensor map of an array; see `base.tensor_map.TensorMap`."""
-        return self.runtime.tensor_map(handle, _described(dtype, dims, strides, box, swizzle))
+        """What a kernel takes for a tensor map of an array; see `base.tensor_map.TensorMap`, whose
+        `pixels` are corners and steps, if any."""
+        described = _described(dtype, dims, strides, box, swizzle, *pixels)
+        return self.runtime.tensor_map(handle, described)
 
     @staticmethod
     def require_narrow(name: str, elements: int) -> None:
@@ -126,9 +129,17 @@ class Launcher:
 
 
 @lru_cache(maxsize=256)
-def _described(*args: Any) -> TensorMap:
+def _described(
+    dtype: str,
+    dims: tuple[int, ...],
+    strides: tuple[int, ...],
+    box: tuple[int, ...],
+    swizzle: int,
+    *corners: tuple[int, ...],
+) -> TensorMap:
     """What a launch says of an array, looked at once."""
-    described = TensorMap(*args)
+    pixels = Pixels(*corners) if corners else None
+    described = TensorMap(dtype, dims, strides, box, swizzle, pixels)
     wrong = described.problem()
     if wrong:
         raise TilewrightError(f"an array of {described.dims} elements has no tensor map: {wrong}")

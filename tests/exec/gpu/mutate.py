@@ -51,6 +51,8 @@ _ORDER = {
     "ptx_wgmma_commit_group": "end of a group",
     "ptx_cp_async_bulk_tensor": "copy",
     "ptx_cp_async_bulk_tensor_multicast": "copy to blocks of a cluster",
+    "ptx_cp_async_bulk_tensor_im2col": "copy of pixels",
+    "ptx_cp_async_bulk_tensor_im2col_multicast": "copy of pixels to blocks of a cluster",
     "ptx_cluster_sync": "barrier (cluster)",
     "ptx_bar_sync": "barrier (some)",
 }
@@ -64,9 +66,13 @@ def _alone(call: E.Call) -> E.Call | None:
         return storage_sync("shared")
     if name == "ptx_arrive_barrier_cluster":
         return H.ptx_arrive_barrier(args[0])
-    if name == "ptx_cp_async_bulk_tensor_multicast":
-        to, source, barrier, _, *at = args
-        return H.ptx_cp_async_bulk_tensor(call.dtype, to, source, at, barrier)
+    if call.op.name in (H.COPIES[False, True], H.COPIES[True, True]):
+        c = H.copy_parts(call)
+        to, source, barrier = c.shared_ptr, c.tensor_map, c.barrier_id
+        offsets = c.offsets or None
+        return H.ptx_cp_async_bulk_tensor(
+            call.dtype, to, source, c.coordinates, barrier, None, offsets
+        )
     return None
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.codegen.device_kit import compile_everywhere, source, thread
 from tilewright.base.errors import CompileError, TilewrightError
+from tilewright.base.tensor_map import most_offset
 from tilewright.codegen.cuda_hopper import layout_bits
 from tilewright.codegen.cuda_shared import dynamic_shared
 from tilewright.codegen.source import generate, prepare_kernel
@@ -145,6 +146,45 @@ def test_clusters() -> None:
     copy = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
     assert re.search(rf"{copy}\.multicast::cluster \[%r\d+\], .*, %rs\d+;", ptx)
     assert re.search(rf"{copy} \[%r\d+\], .*\];", ptx)
+
+
+@pytest.mark.parametrize("rank", [3, 4, 5])
+def test_copies_of_pixels(rank: int) -> None:
+    t, m, k = tile(), E.Var("M", "handle"), rank - 2
+    at, offsets = [*range(11, 11 + rank)], [*range(21, 21 + k)]
+    to = t.access_ptr("w")
+    body = calls(
+        H.create_barriers(1),
+        H.ptx_cp_async_bulk_tensor("float16", to, m, at, 0, 3, offsets),
+        H.ptx_cp_async_bulk_tensor("float16", to, m, at, 0, None, offsets),
+        H.ptx_cp_async_bulk_tensor("float16", to, m, at, 0),
+    )
+    text = hopper(in_cluster(body), t, given=m, target="cuda -arch=sm_90a")
+    found = re.findall(r"  (tw_tma\w*)\(tile, &M, tw_barriers, (.*?)\);", text)
+    places, more = ", ".join(map(str, at)), ", ".join(map(str, offsets))
+    assert found == [
+        (f"tw_tma_{rank}d_im2col_cluster", f"{places}, {more}, 3"),
+        (f"tw_tma_{rank}d_im2col", f"{places}, {more}"),
+        (f"tw_tma_{rank}d", places),
+    ]
+    ptx = compile_everywhere(text, ("sm_90a",))["sm_90a"]
+    # registers of 32 bits for the coordinates, of 16 for the offsets, and for the mask behind them
+    head = rf"cp\.async\.bulk\.tensor\.{rank}d\.shared::cluster\.global"
+    whole = r"\[%r\d+\], \[%rd\d+, \{" + ", ".join([r"%r\d+"] * rank) + r"\}\], \[%r\d+\]"
+    beside = r"\{" + ", ".join([r"%rs\d+"] * k) + r"\}"
+    done = r"\.mbarrier::complete_tx::bytes"
+    for instruction in (
+        rf"{head}\.im2col{done}\.multicast::cluster {whole}, {beside}, %rs\d+;",
+        rf"{head}\.im2col{done} {whole}, {beside};",
+        rf"{head}{done} {whole};",
+    ):
+        assert len(re.findall(instruction, ptx)) == 1, instruction
+    for wrong in (-1, most_offset(rank) + 1):
+        copy = H.ptx_cp_async_bulk_tensor("float16", to, m, at, 0, None, [wrong] * k)
+        with pytest.raises(
+            CompileError, match=rf"{rank} coordinates takes offsets of 0 to \d+, not"
+        ):
+            hopper(calls(H.create_barriers(1), copy), t, given=m)
 
 
 @pytest.mark.parametrize("blocks", [2, 3, 4, 8])

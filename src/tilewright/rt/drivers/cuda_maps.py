@@ -30,16 +30,24 @@ _TYPES = {
 }
 
 
-_ENCODE = ctypes.CFUNCTYPE(
+_KIND = (
     ctypes.c_int,  # CUresult
     ctypes.c_void_p,  # the map
     ctypes.c_int,  # CUtensorMapDataType
     ctypes.c_uint32,  # rank
     ctypes.c_void_p,  # the array
     *[ctypes.POINTER(ctypes.c_uint64)] * 2,  # dimensions, strides
-    *[ctypes.POINTER(ctypes.c_uint32)] * 2,  # box, steps within it
-    *[ctypes.c_int] * 4,  # CUtensorMapInterleave, -Swizzle, -L2promotion, -FloatOOBfill
 )
+_NUMBERS = ctypes.POINTER(ctypes.c_uint32)
+_MODES = (ctypes.c_int,) * 4  # CUtensorMapInterleave, -Swizzle, -L2promotion, -FloatOOBfill
+_ENCODE = {
+    # box, steps within it
+    "cuTensorMapEncodeTiled": ctypes.CFUNCTYPE(*_KIND, _NUMBERS, _NUMBERS, *_MODES),
+    # corners, channels, pixels, steps
+    "cuTensorMapEncodeIm2col": ctypes.CFUNCTYPE(
+        *_KIND, *[ctypes.POINTER(ctypes.c_int)] * 2, *[ctypes.c_uint32] * 2, _NUMBERS, *_MODES
+    ),
+}
 
 
 class CudaTensorMap:
@@ -60,7 +68,7 @@ class TensorMaps:
         self._api = api
         self._known: OrderedDict[tuple[int, TensorMap], CudaTensorMap] = OrderedDict()
         self._lock = Lock()
-        self._function: Any = None
+        self._functions: dict[str, Any] = {}
 
     def get(self, address: int, described: TensorMap) -> CudaTensorMap:
         """The map of the array at an address. It says nothing of what is there, so that another
@@ -81,28 +89,37 @@ class TensorMaps:
     def _encode(self, address: int, described: TensorMap) -> CudaTensorMap:
         """The driver's function writes into memory of ours: cuda-bindings let it write into an
         object of Python's, which is aligned to 16 bytes where a map needs more."""
-        if self._function is None:
-            self._function = _ENCODE(self._api.address("cuTensorMapEncodeTiled", _SINCE))
+        pixels = described.pixels
+        name = "cuTensorMapEncodeTiled" if pixels is None else "cuTensorMapEncodeIm2col"
+        function = self._functions.get(name)
+        if function is None:
+            function = self._functions[name] = _ENCODE[name](self._api.address(name, _SINCE))
         binding = self._api.binding
         swizzle = f"{described.swizzle}B" if described.swizzle else "NONE"
         kinds = binding.CUtensorMapDataType
         rank = len(described.dims)
         wide, narrow = ctypes.c_uint64 * rank, ctypes.c_uint32 * rank
         made = CudaTensorMap()
-        status = self._function(
+        shape: tuple[Any, ...]
+        if pixels is None:
+            shape = (narrow(*described.box), narrow(*[1] * rank))
+        else:
+            corner = ctypes.c_int * (rank - 2)
+            steps = narrow(1, *pixels.steps, 1)
+            shape = (corner(*pixels.lower), corner(*pixels.upper), *described.box, steps)
+        status = function(
             made.address,
             int(getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{_TYPES[described.dtype]}")),
             rank,
             address,
             wide(*described.dims),
             wide(*described.strides),
-            narrow(*described.box),
-            narrow(*[1] * rank),
+            *shape,
             int(binding.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE),
             int(getattr(binding.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}")),
             int(binding.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B),
             int(binding.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
         )
         if status:
-            raise self._api.error(binding.CUresult(status), "cuTensorMapEncodeTiled")
+            raise self._api.error(binding.CUresult(status), name)
         return made
