@@ -285,3 +285,22 @@ def test_the_same_schedule_for_another_device_is_refused() -> None:
     for arch, what in (("sm_80", "sm_90"), ("sm_90", "sm_90a"), ("sm_100a", "sm_90a")):
         with pytest.raises(CompileError, match=f"for {arch}; build for 'cuda -arch={what}'"):
             tw.build(s, args, f"cuda -arch={arch} {room}")
+
+
+@pytest.mark.parametrize("kind", ["float16", "int8"])
+@pytest.mark.parametrize("rows", [49, 57, 64, 197, 384])
+@pytest.mark.parametrize("columns", [40, 96, 272])
+def test_sums_that_leave_narrow_are_read_in_one_turn(kind: str, rows: int, columns: int) -> None:
+    a = te.placeholder((rows, 128), kind, name="a")
+    b = te.placeholder((columns, 128), kind, name="b")
+    sums = "int32" if kind == "int8" else "float32"
+    y = topi.nn.relu(topi.nn.dense(a, b, out_dtype=sums))
+    small = topi.cast(topi.right_shift(y, tw.tir.const(4, sums)) if kind == "int8" else y, kind)
+    f = tw.build(topi.default_schedule(small, HOPPER), [a, b, small], HOPPER)
+    rng = np.random.default_rng(rows)
+    x, w = (rng.integers(-3, 4, [int(d) for d in t.shape]).astype(kind) for t in (a, b))
+    out = np.zeros((rows, columns), kind)
+    reports = f.run_simt(x, w, out).values()
+    want = np.maximum(x.astype("int32") @ w.astype("int32").T, 0)
+    np.testing.assert_array_equal(out, (want >> 4 if kind == "int8" else want).astype(kind))
+    assert all(r.bank_conflicts in (None, 1.0) and not r.findings for r in reports)

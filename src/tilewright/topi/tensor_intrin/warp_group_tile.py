@@ -95,6 +95,8 @@ class WarpGroupTile:
     beside each other; there are several of one kind alone. `joined`: so many blocks beside each
     other are a cluster that cuts the reduction. `persistent`: the block may make several tiles,
     `stream`: parts of them. `windows`: what rows of A are, which is an array of images then.
+    `fours`: in shared memory, rows of sums are a dimension of fours and one of the rows of each, so
+    that all fours may begin elsewhere.
     Raises ScheduleError where a warp group has no such tile.
     """
 
@@ -112,6 +114,7 @@ class WarpGroupTile:
     persistent: bool = False
     stream: bool = False
     windows: ImageWindows | None = None
+    fours: bool = False
 
     def __post_init__(self) -> None:
         wrong = self._wrong()
@@ -201,10 +204,15 @@ class WarpGroupTile:
         return parse(self.dtype).nbytes
 
     @property
-    def held(self) -> int:
+    def there(self) -> int:
         """Rows that the product has of a tile."""
         rows = self.extents[0]
         return min(self.rows, rows) if isinstance(rows, int) else self.rows
+
+    @property
+    def held(self) -> int:
+        """Those that are stored: whole fours, if rows are stored so."""
+        return min(self.rows, self.there + -self.there % 4) if self.fours else self.there
 
     @property
     def step(self) -> int:

@@ -46,7 +46,7 @@ from .wgmma_body import Body
 def wgmma_tile(tile: WarpGroupTile) -> Any:
     """The intrinsic of the product; its output is a tile in registers. The block has
     `tile.block_threads` threads along threadIdx.x. See the PTX ISA, wgmma."""
-    m, n, k = tile.held, tile.columns, tile.length or tile.extents[2]
+    m, n, k = tile.there, tile.columns, tile.length or tile.extents[2]
     sums = SUMS[tile.dtype]
     one = () if tile.batch is None else (1,)
     size_a = (*one, m, k) if tile.along[0] else (*one, k, m)
@@ -73,10 +73,9 @@ def wgmma_tile(tile: WarpGroupTile) -> Any:
     return decl_tensor_intrin(c.op, body, "wgmma_tile", binds, clips=True)
 
 
-def wgmma_store(tile: WarpGroupTile, columns: int, fours: bool = False) -> Any:
+def wgmma_store(tile: WarpGroupTile, columns: int) -> Any:
     """The intrinsic that stores so many columns of a tile in registers, a multiple of 8, to shared
-    memory, in pairs. See the PTX ISA, wgmma, "Register Fragments". `fours`: rows there are a
-    dimension of fours and one of the rows of each, so that all fours may begin elsewhere."""
+    memory, in pairs. See the PTX ISA, wgmma, "Register Fragments"."""
     sums = SUMS[tile.dtype]
     one = () if tile.batch is None else (1,)
     shape = (*one, tile.held, columns)
@@ -86,8 +85,8 @@ def wgmma_store(tile: WarpGroupTile, columns: int, fours: bool = False) -> Any:
         *lead, four, row, j = at
         return x[(*lead, four * 4 + row, j)]
 
-    if fours:
-        kept: tuple[int, ...] = (*one, -(-tile.held // 4), 4, columns)
+    if tile.fours:
+        kept: tuple[int, ...] = (*one, tile.held // 4, 4, columns)
         y = compute(kept, element, name="columns")
     else:
         kept = shape
@@ -105,7 +104,7 @@ def wgmma_store(tile: WarpGroupTile, columns: int, fours: bool = False) -> Any:
         for below in (0, 8):
             made: list[Stmt] = []
             at: Any = row + below
-            rows = [FloorDiv(at, const(4)), FloorMod(at, const(4))] if fours else [at]
+            rows = [FloorDiv(at, const(4)), FloorMod(at, const(4))] if tile.fours else [at]
             for n in range(0, columns, 8):
                 place = FloorDiv(first, const(2)) - first + (n // 2 + below // 4)
                 value = registers.vload([*lead, 0, place], f"{sums}x2")

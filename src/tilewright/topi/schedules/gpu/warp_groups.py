@@ -162,12 +162,12 @@ def _in_fours(s: Schedule, product: Tensor) -> tuple[Tensor, Tensor]:
     return shared, total
 
 
-def _rows_apart(stage: Any, y: Any, x: Any, wide: int, held: int, fours: bool) -> Any:
+def _rows_apart(stage: Any, y: Any, x: Any, wide: int, tile: WarpGroupTile) -> Any:
     """The rows of a tile in an order by which those that threads read side by side, `wide` sums
     each, lie in different banks."""
-    if fours:
+    if tile.fours:
         count = 3  # pieces of 16 bytes between those of the four behind
-    elif wide == _PAD * 2 and held % 4 == 0:
+    elif wide == _PAD * 2 and tile.held % 4 == 0:
         count = 2  # 24 words from row to row: 16 banks between every other one
     else:
         return y
@@ -209,9 +209,9 @@ def schedule_on_warp_groups(
     stage = s[out]
     lanes = VECTOR_BYTES // parse(stage.op.output_dtype(0)).nbytes
     lanes = whole_vectors(extent_of(stage.op.axis[-1]), lanes)
-    # eight sums of a thread are two accesses to every other piece of 16 bytes
-    fours = lanes == 8 and tile.held % 8 == 0
-    if fours:
+    # eight sums of a thread or more are accesses to every other piece of 16 bytes
+    if lanes >= 8:
+        tile = replace(tile, fours=True)
         shared, total = _in_fours(s, product)
     else:
         if product.op is out.op:
@@ -224,7 +224,7 @@ def schedule_on_warp_groups(
     if tile.windows is not None and tile.length is None:
         batch, i = [], fused(stage, [*batch, i])
     wide = min(_STRIPE, tile.columns)
-    by, y = stage.split(i, factor=tile.held)
+    by, y = stage.split(i, factor=tile.held + -tile.held % 8 if tile.fours else tile.held)
     bx, x = stage.split(j, factor=tile.columns)
     stripe, x = stage.split(x, factor=wide)
     stage.reorder(*batch, by, bx, stripe, y, x)
@@ -247,7 +247,7 @@ def schedule_on_warp_groups(
         count = machine.processors // tile.blocks * tile.blocks
         stage.pragma(place, "persistent_blocks", count)
     stage.unroll(stripe)
-    y = _rows_apart(stage, y, x, wide, tile.held, fours)
+    y = _rows_apart(stage, y, x, wide, tile)
     flat = stage.fuse(y, x)
     if lanes > 1:
         flat, vector = stage.split(flat, factor=lanes)
@@ -258,8 +258,8 @@ def schedule_on_warp_groups(
     sums = s[shared]
     sums.compute_at(stage, stripe)
     sums.storage_align(sums.op.axis[-2], wide, _PAD)
-    if fours:
+    if tile.fours:
         sums.storage_align(sums.op.axis[-3], _STRIPE, _PAD // 2)
-    sums.tensorize(sums.op.axis[0], wgmma_store(tile, wide, fours))
+    sums.tensorize(sums.op.axis[0], wgmma_store(tile, wide))
     s[total].compute_at(stage, place)
     s[total].tensorize(s[total].op.axis[0], wgmma_tile(tile))
