@@ -1,23 +1,34 @@
-"""Tensor maps of the stub: what cuTensorMapEncodeTiled asks of its arguments, by its documentation
-(CUDA driver API, "Tensor Map Object Management"), and launches of kernels that take them."""
+"""Tensor maps of the stub: what cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col ask of their
+arguments, by their documentation (CUDA driver API, "Tensor Map Object Management"), and launches of
+kernels that take them."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 from tests.stub_cuda import names
 from tests.stub_cuda.state import Refused, State
-from tilewright.base.tensor_map import TensorMap
+from tilewright.base.tensor_map import Pixels, TensorMap
 
 _MARK = b"a tensor map of the stub's"
 _BYTES, _ALIGN = 128, 128
 _SINCE = 12000  # CUDA's version
-_ENCODE = ctypes.CFUNCTYPE(
+_KIND = (
     ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p,
-    *[ctypes.POINTER(ctypes.c_uint64)] * 2, *[ctypes.POINTER(ctypes.c_uint32)] * 2,
-    *[ctypes.c_int] * 4,
+    *[ctypes.POINTER(ctypes.c_uint64)] * 2,
 )  # fmt: skip
+_SIGNED, _NUMBERS = ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_uint32)
+_MODES = (ctypes.c_int,) * 4
+_TILED, _IM2COL = "cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col"
+_ENCODE = {
+    _TILED: ctypes.CFUNCTYPE(*_KIND, _NUMBERS, _NUMBERS, *_MODES),
+    _IM2COL: ctypes.CFUNCTYPE(
+        *_KIND, _SIGNED, _SIGNED, ctypes.c_uint32, ctypes.c_uint32, _NUMBERS, *_MODES
+    ),
+}
+_CORNERS = {3: (-32768, 32767), 4: (-128, 127), 5: (-16, 15)}  # by the rank
 _ITEM = {
     "UINT8": 1,
     "UINT16": 2,
@@ -46,42 +57,76 @@ def _require(holds: bool, why: str) -> None:
         raise Refused("INVALID_VALUE", why)
 
 
+def _type_name(kind: Any) -> str:
+    return names.CUtensorMapDataType(kind).name.removeprefix("CU_TENSOR_MAP_DATA_TYPE_")
+
+
 class MapCalls(State):
     arch: Any
     version: int
-    _entry: Any = None
+    _entries: dict[str, Any] | None = None
 
     def _cuGetProcAddress(self, symbol: Any, version: Any, flags: Any) -> tuple[int, int]:
         if not isinstance(symbol, bytes) or flags not in (0, 1, 2):
             raise Refused("INVALID_VALUE", f"the address of {symbol!r}, flags {flags!r}")
         if self.number(version, "the version of CUDA", 1) > self.version:
             raise Refused("INVALID_VALUE")
-        known = symbol == b"cuTensorMapEncodeTiled" and version >= _SINCE
-        return (self.entry() if known else 0), int(not known)
+        known = symbol.decode() in _ENCODE and version >= _SINCE
+        return (self.entry(symbol.decode()) if known else 0), int(not known)
 
-    def entry(self) -> int:
-        """Where C code, and ctypes, call cuTensorMapEncodeTiled."""
-        if self._entry is None:
-            self._entry = _ENCODE(self._encode_called)
-        return ctypes.cast(self._entry, ctypes.c_void_p).value or 0
+    def entry(self, name: str) -> int:
+        """Where C code, and ctypes, call a function that encodes maps."""
+        if self._entries is None:
+            called = {_TILED: self._tiled_called, _IM2COL: self._im2col_called}
+            self._entries = {n: _ENCODE[n](called[n]) for n in called}
+        return ctypes.cast(self._entries[name], ctypes.c_void_p).value or 0
 
-    def _encode_called(self, to: int, kind: int, rank: int, *rest: Any) -> int:
-        address, *lists = rest[:5]
+    def _tiled_called(self, to: int, kind: int, rank: int, address: int, *rest: Any) -> int:
         lengths = (rank, rank - 1, rank, rank) if 1 <= rank <= 5 else (0,) * 4
-        given = [tuple(values[:n]) for values, n in zip(lists, lengths)]
-        return int(self.cuTensorMapEncodeTiled(to, kind, rank, address, *given, *rest[5:])[0])
+        given = [tuple(values[:n]) for values, n in zip(rest, lengths)]
+        return int(self.cuTensorMapEncodeTiled(to, kind, rank, address, *given, *rest[4:])[0])
+
+    def _im2col_called(self, to: int, kind: int, rank: int, address: int, *rest: Any) -> int:
+        lengths = (rank, rank - 1, rank - 2, rank - 2) if 3 <= rank <= 5 else (0,) * 4
+        given = [tuple(values[:n]) for values, n in zip(rest, lengths)]
+        steps = tuple(rest[6][: lengths[0]])
+        args = (to, kind, rank, address, *given, *rest[4:6], steps, *rest[7:])
+        return int(self.cuTensorMapEncodeIm2col(*args)[0])
 
     def _cuTensorMapEncodeTiled(self, *args: Any) -> None:
         """As C has it; the binding's own form, without the first, writes into an object of its."""
         if len(args) == 11:
             args = (CUtensorMap().getPtr(), *args)
-        self._encode(*args)
+        to, kind, rank, address, dims, strides, box, steps, *modes = args
+        item, span = self._common(to, kind, rank, 1, modes)
+        start = self._array(address, item, dims, strides)
+        _require(all(0 < n <= 256 for n in box), f"a box of {box}")
+        self._finish(to, kind, start, item, dims, strides, box, steps, span, None)
 
-    def _encode(
-        self, to: Any, kind: Any, rank: Any, address: Any, dims: Any, strides: Any, box: Any,
-        steps: Any, interleave: Any, swizzle: Any, promotion: Any, fill: Any,
-    ) -> None:  # fmt: skip
+    def _cuTensorMapEncodeIm2col(self, *args: Any) -> None:
+        """The same; `pixelsPerColumn` and `channelsPerPixel` are the box of a `TensorMap`."""
+        if len(args) == 14:
+            args = (CUtensorMap().getPtr(), *args)
+        to, kind, rank, address, dims, strides, lower, upper, channels, pixels, steps, *modes = args
+        item, span = self._common(to, kind, rank, 3, modes)
+        start = self._array(address, item, dims, strides)
+        least, most = _CORNERS[rank]
+        for corner in (lower, upper):
+            inside = all(least <= n <= most for n in corner)
+            _require(inside and len(corner) == rank - 2, f"a corner of {corner}, rank {rank}")
+        whole = [n + high - low for n, low, high in zip(dims[1:-1], lower, upper)]
+        _require(all(n > 0 for n in whole), f"a bounding box of {whole}")
+        _require(0 < channels <= 256, f"{channels} channels a pixel")
+        _require(0 < pixels <= 1024, f"{pixels} pixels a column")
+        of = Pixels(tuple(lower), tuple(upper), tuple(steps[1:-1]))
+        self._finish(to, kind, start, item, dims, strides, (channels, pixels), steps, span, of)
+
+    def _common(
+        self, to: Any, kind: Any, rank: Any, least: int, modes: Sequence[Any]
+    ) -> tuple[int, int]:
+        """The bytes of an element, and of the swizzle."""
         _ = self.device
+        interleave, swizzle, promotion, fill = modes
         _require(self.arch.capability >= (9, 0), f"{self.arch.name} has no tensor maps")
         _require(to % _ALIGN == 0, f"the map is to be at {to:#x}, no multiple of {_ALIGN}")
         for value, of in (
@@ -90,11 +135,13 @@ class MapCalls(State):
             (fill, names.CUtensorMapFloatOOBfill),
         ):  # fmt: skip
             _require(value in list(of), f"{value!r} is no {of.__name__}")
-        _require(1 <= rank <= 5, f"a rank of {rank}")
+        _require(least <= rank <= 5, f"a rank of {rank}")
         plain = interleave == names.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE
         _require(plain, "the stub knows no interleaved layouts")
-        name = names.CUtensorMapDataType(kind).name.removeprefix("CU_TENSOR_MAP_DATA_TYPE_")
-        item = _ITEM.get(name, 4)
+        return _ITEM.get(_type_name(kind), 4), _SPAN[swizzle]
+
+    def _array(self, address: Any, item: int, dims: Any, strides: Any) -> int:
+        """Where the array starts."""
         start = self.number(address, "the address", 1)
         _require(start % 16 == 0, f"the address {start:#x} is no multiple of 16")
         _require(all(0 < n <= 1 << 32 for n in dims), f"dimensions of {dims}")
@@ -103,15 +150,21 @@ class MapCalls(State):
         for n, stride in zip(dims[1:], strides):
             _require(stride >= least, f"a stride of {stride} in {least} bytes")
             least = n * stride
-        _require(all(0 < n <= 256 for n in box), f"a box of {box}")
+        return start
+
+    def _finish(
+        self, to: Any, kind: Any, start: int, item: int, dims: Any, strides: Any, box: Any,
+        steps: Any, span: int, pixels: Pixels | None,
+    ) -> None:  # fmt: skip
+        """What is asked at last, of maps of both kinds; then the map is there."""
         _require(all(1 <= n <= 8 for n in steps), f"element strides of {steps}")
         inner = box[0] * item
         _require(inner % 16 == 0, f"rows of a box of {inner} bytes")
-        span = _SPAN[swizzle]
         _require(not span or inner <= span, f"rows of {inner} bytes with a swizzle of {span}")
         last = sum((n - 1) * s for n, s in zip(dims, (item, *strides))) + item
         self.find(start, last, "the array of a tensor map")
-        described = TensorMap(name.lower(), tuple(dims), tuple(strides), tuple(box), span)
+        name = _type_name(kind).lower()
+        described = TensorMap(name, tuple(dims), tuple(strides), tuple(box), span, pixels)
         self.last += 8
         self.maps[self.last] = (start, last, described)
         ctypes.memmove(to, (_MARK + self.last.to_bytes(8, "little")).ljust(_BYTES, b"\0"), _BYTES)

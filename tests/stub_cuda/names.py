@@ -117,6 +117,7 @@ RESULTS = {
     "cuModuleGetFunction": 1, "cuFuncGetAttribute": 1, "cuFuncSetAttribute": 0,
     "cuOccupancyMaxActiveBlocksPerMultiprocessor": 1, "cuLaunchKernel": 0, "cuGraphInstantiate": 1,
     "cuGraphDestroy": 0, "cuGraphUpload": 0, "cuGraphLaunch": 0, "cuGraphExecDestroy": 0,
-    "cuGetErrorString": 1, "cuTensorMapEncodeTiled": 0, "cuGetProcAddress": 2,
+    "cuGetErrorString": 1, "cuTensorMapEncodeTiled": 0, "cuTensorMapEncodeIm2col": 0,
+    "cuGetProcAddress": 2,
 }  # fmt: skip
 """How many results a function has behind its status."""

@@ -175,26 +175,19 @@ def _within(
     st: State, name: str, given: SimtMap, corners: Array, offsets: Array, lanes: Array
 ) -> None:
     """Report columns that begin outside of their bounding box, and offsets that are too large."""
-    d = given.described
-    assert d.pixels is not None
-    for bad, values, text in (
-        (
-            given.outside(corners),
-            corners[:, 1:-1],
-            f"outside of the bounding box from {d.pixels.lower} to {d.pixels.last(d.dims)}",
-        ),
-        (
-            ((offsets < 0) | (offsets > most_offset(len(d.dims)))).any(axis=1),
-            offsets,
-            f"but offsets are 0 to {most_offset(len(d.dims))}",
-        ),
+    pixels, most = given.described.pixels, most_offset(len(given.described.dims))
+    assert pixels is not None
+    box = f"from {pixels.lower} to {pixels.last(given.described.dims)}"
+    far = ((offsets < 0) | (offsets > most)).any(axis=1)
+    for bad, values, what, why in (
+        (given.outside(corners), corners[:, 1:-1], "from", f"outside of the bounding box {box}"),
+        (far, offsets, "with offsets", f"of which each is from 0 to {most}"),
     ):
         if bad.any():
             n = int(np.flatnonzero(bad)[0])
             at = tuple(int(x) for x in values[n])
-            what = "from" if values is not offsets else "with the offsets"
-            told = f"copies pixels of {name} {what} {at}, {text}"
-            tell(st, BOUNDS, int(lanes[n]), told, int(bad.sum()))
+            text = f"copies pixels of {name} {what} {at}, {why}"
+            tell(st, BOUNDS, int(lanes[n]), text, int(bad.sum()))
 
 
 def _destinations(st: State, lanes: Array, number: Array, mask: Fn | None) -> list[Any]:

@@ -14,7 +14,7 @@ import tilewright as tw
 from tests.stub_cuda import StubCuda, installed
 from tests.unit.topi.test_warp_groups import HOPPER, product
 from tilewright.base.errors import ArgumentError, TilewrightError
-from tilewright.base.tensor_map import TensorMap
+from tilewright.base.tensor_map import Pixels, TensorMap
 from tilewright.rt.device_array import DeviceArray
 from tilewright.rt.device_module import Launcher
 from tilewright.rt.drivers.cuda_api import Api, CudaError
@@ -91,7 +91,9 @@ def test_older_devices_have_no_maps() -> None:
 
 
 class Encode:
-    """Arguments of cuTensorMapEncodeTiled that are right, but for those that are changed."""
+    """Arguments of a function that encodes maps that are right, but for those that are changed."""
+
+    function = "cuTensorMapEncodeTiled"
 
     def __init__(self, stub: StubCuda) -> None:
         self.stub = stub
@@ -100,17 +102,18 @@ class Encode:
         self.memory = stub.cuMemAlloc(1 << 16)[1]
         self.map = CudaTensorMap()
 
+    def shape(self) -> dict[str, Any]:
+        """What stands between the address and how it is encoded."""
+        return {"dims": (64, 256), "strides": (256,), "box": (64, 128), "steps": (1, 1)}
+
     def arguments(self, **changes: Any) -> dict[str, Any]:
-        s = self.stub
+        s, shape = self.stub, self.shape()
         given = {
             "to": self.map.address,
             "kind": s.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-            "rank": 2,
+            "rank": len(shape["dims"]),
             "address": self.memory,
-            "dims": (64, 256),
-            "strides": (256,),
-            "box": (64, 128),
-            "steps": (1, 1),
+            **shape,
             "interleave": s.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
             "swizzle": s.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
             "promotion": s.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
@@ -122,8 +125,25 @@ class Encode:
 
     def __call__(self, **changes: Any) -> str:
         """The name of the status."""
-        (status,) = self.stub.cuTensorMapEncodeTiled(*self.arguments(**changes).values())
+        (status,) = getattr(self.stub, self.function)(*self.arguments(**changes).values())
         return str(status.name)
+
+
+class EncodeImages(Encode):
+    """Of 2 images of 16 x 12 (W x H) and 64 channels, padded by 1."""
+
+    function = "cuTensorMapEncodeIm2col"
+
+    def shape(self) -> dict[str, Any]:
+        return {
+            "dims": (64, 16, 12, 2),
+            "strides": (128, 2048, 24576),
+            "lower": (-1, -1),
+            "upper": (-1, -1),
+            "channels": 64,
+            "pixels": 128,
+            "steps": (1, 2, 1, 1),
+        }
 
 
 def _swizzle(name: str) -> Any:
@@ -148,21 +168,59 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+WRONG_IMAGES: dict[str, tuple[dict[str, Any], str]] = {
+    name: WRONG[name]
+    for name in (
+        "a map between",
+        "a type that is none",
+        "an address between",
+        "an address of nobody",
+    )
+} | {
+    "two dimensions": ({"rank": 2}, "a rank of 2"),
+    "six dimensions": ({"rank": 6}, "a rank of 6"),
+    "an empty dimension": ({"dims": (64, 16, 0, 2)}, "dimensions of (64, 16, 0, 2)"),
+    "an odd stride": ({"strides": (136, 2176, 26112)}, "strides of (136, 2176, 26112)"),
+    "a stride within a line": ({"strides": (128, 1024, 24576)}, "a stride of 1024 in 2048 bytes"),
+    "an array beyond its memory": ({"dims": (64, 16, 12, 3)}, "73728 bytes at 0 of 65536"),
+    "a far corner": ({"lower": (0, -129)}, "a corner of (0, -129), rank 4"),
+    "a corner far behind": ({"upper": (128, 0)}, "a corner of (128, 0), rank 4"),
+    "a corner of one number": ({"upper": (0,)}, "a corner of (0,), rank 4"),
+    "an empty box": ({"upper": (-17, 0)}, "a bounding box of [0, 13]"),
+    "no channels": ({"channels": 0}, "0 channels a pixel"),
+    "many channels": ({"channels": 264}, "264 channels a pixel"),
+    "many pixels": ({"pixels": 1025}, "1025 pixels a column"),
+    "channels of 8 bytes": ({"channels": 4}, "rows of a box of 8 bytes"),
+    "a row beyond the swizzle": ({"channels": 72}, "rows of 144 bytes with a swizzle of 128"),
+    "wide steps": ({"steps": (1, 9, 1, 1)}, "element strides of (1, 9, 1, 1)"),
+}
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_arguments_are_refused(name: str) -> None:
-    changes, text = WRONG[name]
+    _refuses(Encode, *WRONG[name])
+
+
+@pytest.mark.parametrize("name", WRONG_IMAGES)
+def test_wrong_arguments_of_images_are_refused(name: str) -> None:
+    _refuses(EncodeImages, *WRONG_IMAGES[name])
+
+
+def _refuses(kind: type[Encode], changes: dict[str, Any], text: str) -> None:
     with installed("sm_90") as stub:
-        encode = Encode(stub)
+        encode = kind(stub)
         assert encode() == "CUDA_SUCCESS"
         assert encode(**changes) == "CUDA_ERROR_INVALID_VALUE"
         (why,) = stub.violations
         assert text in why
 
 
-def test_the_map_that_the_binding_allocates_is_refused() -> None:
+@pytest.mark.parametrize("kind", [Encode, EncodeImages])
+def test_the_map_that_the_binding_allocates_is_refused(kind: type[Encode]) -> None:
     with installed("sm_90") as stub:
-        args = list(Encode(stub).arguments().values())[1:]
-        assert stub.cuTensorMapEncodeTiled(*args)[0].name == "CUDA_ERROR_INVALID_VALUE"
+        encode = kind(stub)
+        args = list(encode.arguments().values())[1:]
+        assert getattr(stub, kind.function)(*args)[0].name == "CUDA_ERROR_INVALID_VALUE"
         assert "no multiple of 128" in stub.violations[0]
 
 
@@ -174,6 +232,11 @@ def test_the_driver_says_what_it_does_not_take() -> None:
         with pytest.raises(TilewrightError, match="cuTensorMapEncodeTiled: CUDA_ERROR_INVALID_VAL"):
             runtime.tensor_map(memory._address + 8, described)
         assert stub.violations and isinstance(memory, DeviceArray)
+        images = TensorMap(
+            "float16", (64, 2, 4), (128, 256), (64, 8), 128, Pixels((0,), (0,), (1,))
+        )
+        with pytest.raises(TilewrightError, match="cuTensorMapEncodeIm2col: CUDA_ERROR_INVALID_VA"):
+            runtime.tensor_map(memory._address + 8, images)
 
 
 def test_a_driver_that_is_older_than_maps_says_so() -> None:

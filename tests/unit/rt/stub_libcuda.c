@@ -105,6 +105,24 @@ static Status encode(void *map, int type, unsigned rank, void *address, const ui
   memcpy(map, &address, sizeof address);
   return 0;
 }
+static Status encode_images(void *map, int type, unsigned rank, void *address,
+                            const uint64_t *dims, const uint64_t *strides, const int *lower,
+                            const int *upper, unsigned channels, unsigned pixels,
+                            const unsigned *steps, int interleave, int swizzle, int promotion,
+                            int fill) {
+  (void)promotion;
+  if ((Pointer)map % 128) return 1;
+  if (type != 7 || rank != 4 || (Pointer)address % 16) return 1;
+  if (dims[0] != 4 || dims[1] != 3 || dims[2] != 2 || dims[3] != 1) return 1;
+  if (strides[0] != 16 || strides[1] != 48 || strides[2] != 96) return 1;
+  if (lower[0] != -1 || lower[1] != -2 || upper[0] != 3 || upper[1] != -4) return 1;
+  if (channels != 4 || pixels != 300) return 1;
+  if (steps[0] != 1 || steps[1] != 2 || steps[2] != 5 || steps[3] != 1) return 1;
+  if (interleave || swizzle != 1 || fill) return 1;
+  memset(map, 0, 128);
+  memcpy(map, &address, sizeof address);
+  return 0;
+}
 static Status launch(Handle f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                      unsigned bz, unsigned shared, Handle stream, void **params, void **extra) {
   (void)gz, (void)by, (void)bz, (void)stream;
@@ -176,6 +194,7 @@ static const struct {
     {"cuGetErrorString", error_string},
     {"cuLaunchKernel", launch},
     {"cuTensorMapEncodeTiled", encode},
+    {"cuTensorMapEncodeIm2col", encode_images},
     {"cuStreamBeginCapture", ok},
     {"cuStreamEndCapture", end_capture},
     {"cuGraphInstantiate", instantiate},

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.base.errors import TilewrightError
-from tilewright.base.tensor_map import TensorMap
+from tilewright.base.tensor_map import Pixels, TensorMap
 from tilewright.rt import array as nd
 from tilewright.rt.device import cuda
 from tilewright.rt.device_array import DeviceArray
@@ -57,6 +57,12 @@ def main() -> None:
     inside = whole.make_handle() + 8
     text = refused(lambda: runtime.tensor_map(inside, described))
     assert "CUDA_ERROR_INVALID_VALUE" in text
+    pixels = Pixels((-1, -2), (3, -4), (2, 5))
+    images = TensorMap("float32", (4, 3, 2, 1), (16, 48, 96), (4, 300), 32, pixels)
+    columns = runtime.tensor_map(whole.make_handle(), images)
+    assert runtime.tensor_map(whole.make_handle(), images) is columns is not mapped
+    text = refused(lambda: runtime.tensor_map(inside, images))
+    assert "cuTensorMapEncodeIm2col: CUDA_ERROR_INVALID_VALUE" in text
     other = replace(info, params=("map", *info.params[1:]))
     seen = runtime.load(DeviceCode("cuda", (other,), binary=b"cubin\0"))["scale"]
     given = (mapped, whole.make_handle(), 2.5, 0)
@@ -81,7 +87,7 @@ def main() -> None:
     assert "has no memory for 536870912 bytes: 7 are free" in text
     text = refused(lambda: runtime.load(DeviceCode("cuda", (info,), binary=b"text")))
     assert "cannot load the kernels scale" in text
-    del a, b, whole, seen, host, side, start, end
+    del a, b, whole, columns, seen, host, side, start, end
     gc.collect()
     runtime.sync()
     runtime.trim()
