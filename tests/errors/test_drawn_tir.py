@@ -56,6 +56,8 @@ ROWS: list[Row] = [
     (f"{B}.tensor_map", T, "swizzle", lambda f: f(x("handle"), [64, 64], [128], [64, 64], 5)),
     (f"{B}.tensor_map", T, "box|dims|dimensions",
      lambda f: f(x("handle"), [64, 64], [128], [64], 0)),
+    (f"{B}.tensor_map", T, "images have 3 to 5 dims",
+     lambda f: f(x("handle"), [64, 9], [128], [64, 9], 0, tir.Pixels((), (), ()))),
     (f"{B}.anylist_getitem", O, OBJECT, lambda f: f(NOTHING, 0)),
     (f"{B}.anylist_getitem", O, OBJECT, lambda f: f(x("handle"), NOTHING)),
     (f"{B}.If", O, OBJECT, lambda f: f(NOTHING)),

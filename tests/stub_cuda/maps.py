@@ -15,7 +15,7 @@ from tilewright.base.tensor_map import Pixels, TensorMap
 _MARK = b"a tensor map of the stub's"
 _BYTES, _ALIGN = 128, 128
 _SINCE = 12000  # CUDA's version
-_KIND = (
+_KIND: tuple[Any, ...] = (
     ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p,
     *[ctypes.POINTER(ctypes.c_uint64)] * 2,
 )  # fmt: skip

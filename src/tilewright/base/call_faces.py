@@ -45,6 +45,7 @@ _CALLS: Mapping[str, str] = {
         "large_uint_imm"
     ),
     "loopir.effects": "CallEffectKind",
+    "base.tensor_map": "Pixels",
 }
 
 

@@ -95,7 +95,8 @@ class SimtMap:
         if d.pixels is None:
             return np.zeros(len(corners), np.bool_)
         begin = corners[:, 1:-1]
-        return ((begin < d.pixels.lower) | (begin > d.pixels.last(d.dims))).any(axis=1)
+        beside = (begin < d.pixels.lower) | (begin > d.pixels.last(d.dims))
+        return np.asarray(beside.any(axis=1))
 
 
 def swizzled(address: Array, span: int) -> Array:

@@ -210,7 +210,7 @@ def ptx_cp_async_bulk_tensor(
     (C, W, H, ..., N) on, which lie within the bounding box, each of them read so many to the right
     and below, from 0 on (see `base.tensor_map.most_offset`). Raises TilewrightError where `dtype`
     is no type such as 'float32', and where there is not an offset for each coordinate but two."""
-    args = (shared_ptr, tensor_map, barrier_id)
+    args: tuple[Any, ...] = (shared_ptr, tensor_map, barrier_id)
     if blocks is not None:
         args = (*args, convert(blocks))
     if offsets is not None and not 1 <= len(offsets) == len(coordinates) - 2 <= 3:

@@ -5,6 +5,7 @@ from tilewright.arith.data_layout import Layout as Layout
 from tilewright.arith.data_layout import bijective_layout as bijective_layout
 from tilewright.arith.data_layout import layout as layout
 from tilewright.arith.index_map import IndexMap as IndexMap
+from tilewright.base.tensor_map import Pixels as Pixels
 from tilewright.loopir.blocks import Block as Block
 from tilewright.loopir.blocks import BlockDependenceInfo as BlockDependenceInfo
 from tilewright.loopir.blocks import BlockRealize as BlockRealize

@@ -115,7 +115,7 @@ def test_the_im2col_matrix_in_simt() -> None:
     built = tw.build(im2col_function(), target=HOPPER)
     for count in (1, 3):
         out = np.zeros((count * HIGH * WIDE, TAPS * TAPS, CHANNELS), np.float32)
-        built["im2col"].run_simt(drawn(count), out)
+        built.run_simt(drawn(count), out)
         np.testing.assert_array_equal(out, matrix(drawn(count)))
 
 
@@ -134,10 +134,19 @@ def test_the_im2col_matrix_on_a_stub_of_the_driver(tmp_path: Path) -> None:
         assert stub.violations == []
 
 
+def test_the_text_of_the_function_reads_back() -> None:
+    func = im2col_function()
+    read = tw.script.from_source(tw.ir.IRModule({"im2col": func}).script())["im2col"]
+    tw.ir.assert_structural_equal(read, func, map_free_vars=True)
+    out = np.zeros((HIGH * WIDE, TAPS * TAPS, CHANNELS), np.float32)
+    tw.build(read, target=HOPPER).run_simt(drawn(1), out)
+    np.testing.assert_array_equal(out, matrix(drawn(1)))
+
+
 def test_pixels_that_no_map_has_are_told_at_the_launch() -> None:
     built = tw.build(im2col_function(-8), target=HOPPER)
     out = np.zeros((HIGH * WIDE, TAPS * TAPS, CHANNELS), np.float32)
     with pytest.raises(
         TilewrightError, match=r"has no tensor map: the bounding box from \(-1, -1\)"
     ):
-        built["im2col"].run_simt(drawn(1), out)
+        built.run_simt(drawn(1), out)

@@ -30,7 +30,7 @@ _TYPES = {
 }
 
 
-_KIND = (
+_KIND: tuple[Any, ...] = (
     ctypes.c_int,  # CUresult
     ctypes.c_void_p,  # the map
     ctypes.c_int,  # CUtensorMapDataType
