@@ -198,7 +198,7 @@ def test_sums_and_what_is_added_to_them_are_rounded_together(kind, dtype):
     shape = (1, 2) if kind == "Gemm" else (1, 2, 1, 1)
     x = np.array([16, step], kept).reshape(shape)
     w, c = np.ones(shape, kept), np.full(1, -3, kept)
-    attrs = {"transB": 1} if kind == "Gemm" else {}
+    attrs: dict[str, Any] = {"transB": 1} if kind == "Gemm" else {}
     given = [("x", x), ("w", w), ("c", c)]
     infos = [
         helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
