@@ -130,7 +130,7 @@ def _laid_ahead(group: Group, target: Target) -> Tuned | None:
     constant_inputs = [v.is_constant for v in group.inputs]
     if ANCHOR not in group.kinds or not any(constant_inputs) or not has_llvm():
         return None
-    with target:
+    with target, likely_sizes(symbols_of(group)):
         inputs, out = tensors(group)
         known = Constants(t for t, is_constant in zip(inputs, constant_inputs) if is_constant)
         schedule = default_schedule(out, target, constants=known)

@@ -19,6 +19,7 @@ from ..base.dtype import parse
 from ..base.errors import CompileError, ScheduleError
 from ..loopir import op as ops
 from ..loopir.buffer import Buffer
+from ..loopir.equal import structural_equal
 from ..loopir.expr import IntImm, PrimExpr, Select, Var, const, const_int, is_const
 from ..loopir.iter import IterVar
 from ..loopir.subst import substitute
@@ -62,6 +63,7 @@ class Memory:
         self.places: dict[Tensor, Place] = {}
         self.alias: dict[Tensor, Tensor] = {}
         self.arguments: set[Tensor] = set()
+        self.viewed: dict[Tensor, Tensor] = {}  # what stages in scope VIEW lie in
 
     def owner(self, t: Tensor) -> Tensor:
         while t in self.alias:
@@ -249,8 +251,16 @@ def _view_of(memory: Memory, stage: StageState, t: Tensor) -> Buffer:
             f"stage {stage.name} is in scope {VIEW}: it is no argument, and reads one tensor, of "
             "its own type"
         )
-    source = memory.buffer(inputs[0])
-    return Buffer(t.shape, t.dtype, t.op.name, source.data, None, source.elem_offset)
+    place = memory.place(inputs[0])
+    whole = all(map(structural_equal, place.buffer.shape, inputs[0].shape))
+    rows = not place.buffer.strides or is_const(place.buffer.strides[-1], 1)
+    if not whole or not rows or place.layout is not None or place.repeated:
+        raise ScheduleError(
+            f"stage {stage.name} is in scope {VIEW}, and {inputs[0].op.name}, which it reads, does "
+            "not lie in memory as a whole, in its own order"
+        )
+    memory.viewed[t] = inputs[0]
+    return Buffer(t.shape, t.dtype, t.op.name, place.buffer.data)
 
 
 def _largest(bounds: Bounds, extent: PrimExpr) -> PrimExpr:

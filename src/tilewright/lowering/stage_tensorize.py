@@ -29,7 +29,14 @@ from ..tensor.tensor import Tensor
 from .stage_body import substitute_buffers
 from .stage_guards import region_guards
 from .stage_memory import Memory
-from .tensorize_regions import Box, bind_region, buffers_by_tensor, check_starts, failed
+from .tensorize_regions import (
+    Box,
+    bind_region,
+    bind_view,
+    buffers_by_tensor,
+    check_starts,
+    failed,
+)
 
 
 def tensorized_body(builder: Any, stage: StageState) -> Stmt:
@@ -291,6 +298,8 @@ class _Match:
             views[buffer] = bind_region(
                 self.stage, self.analyzer, memory, buffer, tensor, region, values
             )
+        for declared, tensor in zip(self.intrin.inputs, op.input_tensors):
+            bind_view(self.stage, memory, self.intrin, declared, tensor, values)
         return lambda body: substitute_buffers(body, values, views)
 
 

@@ -71,6 +71,32 @@ def bind_region(
     )
 
 
+def bind_view(
+    stage: StageState,
+    memory: Memory,
+    intrin: Any,
+    declared: Tensor,
+    tensor: Tensor,
+    values: dict[Var, Any],
+) -> None:
+    """Fill in where the array begins that a view lies in, and its strides."""
+    variables, source = intrin.views.get(declared, ()), memory.viewed.get(tensor)
+    if not variables and source is None:
+        return
+    found: list[PrimExpr] = []
+    if source is not None:
+        buffer = memory.buffer(source)
+        found = [buffer.elem_offset, *strides_of(buffer)]
+    if len(found) != len(variables):
+        what = "is no view" if source is None else f"is a view of {source.op.name}"
+        raise failed(
+            stage,
+            f"Tensorize failed, {tensor.op.name} {what}, and {intrin.name} takes "
+            f"{f'one of {len(variables) - 1} dimensions' if variables else 'none'} in its place",
+        )
+    values.update((v, x.astype(v.dtype)) for v, x in zip(variables, found))
+
+
 def check_starts(
     stage: StageState, memory: Memory, intrinsic: str, tensors: Sequence[Tensor]
 ) -> None:

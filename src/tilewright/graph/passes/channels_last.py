@@ -86,8 +86,10 @@ class _Last(Laying):
     def _conv(self, node: Node) -> bool:
         data, kernel = node.inputs
         groups, filters = node.attrs["groups"], kernel.shape[0]
-        sizes = (*data.shape, *node.output.shape)
+        sizes = (*data.shape[1:], *node.output.shape[1:])
         if len(data.shape) != 4 or kernel.data is None or not all(map(_is_known, sizes)):
+            return False
+        if data.shape[0] == 0:
             return False
         one_each = groups == data.shape[1] > 1 and kernel.shape[1] == 1
         if one_each:

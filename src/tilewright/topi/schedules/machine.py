@@ -111,6 +111,12 @@ def likely_sizes(values: Mapping[Any, int]) -> Iterator[None]:
         _LIKELY.reset(token)
 
 
+def are_sizes_likely() -> bool:
+    """Whether a schedule is made within `likely_sizes`, so that arguments of open shapes are
+    compact."""
+    return _LIKELY.get() is not None
+
+
 def size_of(extent: Any) -> int:
     """An extent, or its likely value; 0 where neither is known."""
     known = const_int(extent)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
 from operator import mul
+from typing import Any
 
 from ...base.dtype import parse
 from ...base.errors import ScheduleError
@@ -31,9 +32,10 @@ class ImageWindows:
     each `deep` of which the channels are the first, and zeros the rest.
 
     Of W[, H[, D]], in this order: `sizes` of images, `results` (how many windows), `taps`,
-    `strides`, `dilation`, and `before`, the zeros in front of an image."""
+    `strides`, `dilation`, and `before`, the zeros in front of an image. How many `images` there are
+    may be known when it runs only."""
 
-    images: int
+    images: int | PrimExpr
     channels: int
     deep: int
     sizes: tuple[int, ...]
@@ -44,7 +46,7 @@ class ImageWindows:
     before: tuple[int, ...]
 
     @property
-    def rows(self) -> int:
+    def rows(self) -> int | PrimExpr:
         return self.images * prod(self.results)
 
     @property
@@ -52,7 +54,7 @@ class ImageWindows:
         return prod(self.taps) * self.deep
 
     @property
-    def dims(self) -> tuple[int, ...]:
+    def dims(self) -> tuple[Any, ...]:
         """Of the array, innermost first."""
         return (self.channels, *self.sizes, self.images)
 
@@ -64,10 +66,12 @@ class ImageWindows:
         return Pixels(tuple(-low for low in self.before), upper, self.strides)
 
     def map_of(self, dtype: str, lines: int) -> TensorMap:
-        """Of columns of so many windows, a step of the reduction each."""
+        """Of columns of so many windows, a step of the reduction each; of one image where it is not
+        known how many there are."""
         nbytes = parse(dtype).nbytes
         strides = tuple(nbytes * n for n in accumulate(self.dims[:-1], mul))
-        return TensorMap(dtype, self.dims, strides, (SPAN // nbytes, lines), SPAN, self.pixels)
+        dims = (*self.dims[:-1], self.images if isinstance(self.images, int) else 1)
+        return TensorMap(dtype, dims, strides, (SPAN // nbytes, lines), SPAN, self.pixels)
 
     def problem(self, dtype: str) -> str:
         """Why there are no such copies; empty where there are."""
@@ -171,7 +175,9 @@ class WarpGroupTile:
     def _wrong_windows(self, windows: ImageWindows) -> str:
         if self.batch is not None or not self.along[0]:
             return "windows are the rows of a matrix A[i, k]"
-        if (windows.rows, windows.steps) != (self.extents[0], self.extents[2]):
+        m, _, k = self.extents
+        known = isinstance(m, int) and isinstance(windows.rows, int)
+        if windows.steps != k or (known and windows.rows != m):
             return f"{windows.rows} windows of {windows.steps} steps are no operand of this product"
         return windows.problem(self.dtype)
 

@@ -67,10 +67,15 @@ def wgmma_tile(tile: WarpGroupTile) -> Any:
         c: _declare((*one, m, n), sums, "local"),
     }
 
-    def body(ins: Any, outs: Any) -> Stmt:
-        return Body(tile, ins[0], ins[1], outs[0]).whole()
+    images: list[Var] = []
+    if tile.windows is not None:
+        names = ("first", *(f"stride_{n}" for n in range(len(tile.windows.dims))))
+        images = [Var(name, "int64") for name in names]
 
-    return decl_tensor_intrin(c.op, body, "wgmma_tile", binds, clips=True)
+    def body(ins: Any, outs: Any) -> Stmt:
+        return Body(tile, ins[0], ins[1], outs[0], images).whole()
+
+    return decl_tensor_intrin(c.op, body, "wgmma_tile", binds, clips=True, views={a: images})
 
 
 def wgmma_store(tile: WarpGroupTile, columns: int) -> Any:

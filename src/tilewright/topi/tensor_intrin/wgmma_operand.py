@@ -3,6 +3,7 @@ step to them, and the matrix descriptors by which products read it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...loopir import hopper_calls as H
@@ -20,7 +21,14 @@ _UNUSED = 16  # a descriptor's leading byte offset where the layout has none
 class Operand:
     """One side: its tensor map, its stages in shared memory, its descriptors."""
 
-    def __init__(self, tile: WarpGroupTile, array: Buffer, side: int, rank: Var) -> None:
+    def __init__(
+        self,
+        tile: WarpGroupTile,
+        array: Buffer,
+        side: int,
+        rank: Var,
+        images: Sequence[Var] = (),
+    ) -> None:
         self.tile, self.along, self.rank = tile, tile.along[side], rank
         # lines that are copied by each block of a cluster, to all
         self.copiers = max(tile.cluster) if side == common_side(tile.cluster) else 1
@@ -39,12 +47,14 @@ class Operand:
             self.start = self.start - rank * tile.columns
         self.windows = None if side else tile.windows
         self.box = (tile.step, self.lines // self.copiers if self.along else tile.step)
-        whole = (const(0, tile.dtype), array.data, 0, 1, 1)
+        first: Any = images[0] if images else 0
+        whole = (const(0, tile.dtype), array.data, first, 1, 1)
         pointer = Call("handle", "tir.tvm_access_ptr", whole)
         if self.windows is not None:
             made = self.windows.map_of(tile.dtype, self.box[1])
+            steps = [x * tile.nbytes for x in images[-2:0:-1]]
             self.map = H.tensor_map(
-                pointer, made.dims, made.strides, made.box, SPAN, pixels=made.pixels
+                pointer, self.windows.dims, steps, made.box, SPAN, pixels=made.pixels
             )
         else:
             dims = (inner, outer) if self.along else (outer, inner)

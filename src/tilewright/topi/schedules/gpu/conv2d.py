@@ -231,7 +231,7 @@ def _reduction_of(op: Any, w: Windows, machine: GpuMachine) -> Reduction:
     if w.groups > 1 or parse(sums).nbytes < 4:
         return UNCUT
     together = DEEP // parse(kind).nbytes if (kind, sums) in machine.products else 1
-    nbytes = parse(sums).nbytes * prod(map(extent_of, op.axis))
+    nbytes = parse(sums).nbytes * prod(max(extent_of(a), 1) for a in op.axis)
     steps = w.channels * prod(w.taps)
     return cut_of(steps, together, nbytes, w.channels, machine.lanes(kind))
 

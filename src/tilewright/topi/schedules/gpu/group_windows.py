@@ -13,12 +13,13 @@ from typing import Any
 
 from ....base.dtype import parse
 from ....loopir.construct import cast
-from ....loopir.expr import const_int
+from ....loopir.equal import structural_equal
+from ....loopir.expr import const_int, convert
 from ....loopir.op import if_then_else
 from ....schedule.api import Schedule
 from ....tensor.axes import reduce_axis
 from ....tensor.compute import compute
-from ....tensor.op import ComputeOp
+from ....tensor.op import ComputeOp, PlaceholderOp, domain
 from ....tensor.reduce import sum as reduce_sum
 from ....tensor.tensor import Tensor
 from ...tensor_intrin.warp_group_tile import (
@@ -29,13 +30,13 @@ from ...tensor_intrin.warp_group_tile import (
     ImageWindows,
     WarpGroupTile,
 )
-from ..machine import extent_of
+from ..machine import are_sizes_likely, extent_of
 from ..restated import restated
 from .group_plan import Work
-from .machine import GpuMachine
+from .machine import LIKELY_ROWS, GpuMachine
 from .packing import arrange_packed
 from .planes import padding_of
-from .warp_groups import best_tile, is_array, schedule_on_warp_groups
+from .warp_groups import best_tile, schedule_on_warp_groups
 from .windows import Windows
 
 _FILLED = (
@@ -49,7 +50,7 @@ def schedule_windows(
     """Schedule a convolution without groups, channels last, and the element-wise stage that ends
     its group, on warp groups, where they have a tile for it."""
     op = s[conv].op
-    found = _images(s, op, w, machine)
+    found = _images(op, w, machine)
     if found is None:
         return False
     images, source = found
@@ -58,7 +59,9 @@ def schedule_windows(
         source.dtype, GROUP_ROWS, SPAN, (images.rows, filters, images.steps), (True, True), 2,
         windows=images,
     )  # fmt: skip
-    work = Work(images.rows, filters, 1, images.steps // whole.step)
+    # of how many images is not known, some
+    count = extent_of(op.axis[0]) or -(-LIKELY_ROWS // prod(images.results))
+    work = Work(count * prod(images.results), filters, 1, images.steps // whole.step)
     tile = best_tile(whole, work, machine, op.name)
     if tile is None:
         return False
@@ -73,9 +76,7 @@ def schedule_windows(
     return True
 
 
-def _images(
-    s: Schedule, op: Any, w: Windows, machine: GpuMachine
-) -> tuple[ImageWindows, Tensor] | None:
+def _images(op: Any, w: Windows, machine: GpuMachine) -> tuple[ImageWindows, Tensor] | None:
     """The images of a convolution, and the array that they are; None where no copies take them."""
     rank = len(op.axis) - 2
     kind = w.data.dtype
@@ -85,10 +86,11 @@ def _images(
     if w.groups != 1 or w.parts != 1 or SUMS.get(kind) != op.output_dtype(0):
         return None
     source, before, filler = padding_of(w.data) or (w.data, (0,) * (rank + 2), cast(kind, 0))
-    if before[0] or before[-1] or not _is_zero(filler) or not is_array(s, source):
+    if before[0] or before[-1] or not _is_zero(filler) or not _is_dense(source):
         return None
-    n, *sizes, channels = (const_int(d) or 0 for d in source.shape)
-    if (n, channels) != (extent_of(op.axis[0]), w.channels):
+    *sizes, channels = (const_int(d) or 0 for d in source.shape[1:])
+    n, images_of = (const_int(x) or x for x in (domain(op.axis[0]).extent, source.shape[0]))
+    if channels != w.channels or not structural_equal(convert(n), convert(images_of)):
         return None
     step = SPAN // parse(kind).nbytes
     taps, strides, dilation = (x[::-1][:rank] for x in (w.taps, w.strides, w.dilation))
@@ -106,6 +108,13 @@ def _images(
     if images.deep > _FILLED * channels or images.problem(kind):
         return None
     return images, source
+
+
+def _is_dense(source: Tensor) -> bool:
+    """Whether images are sure to lie one behind the other: an argument of known sizes does, and
+    one of a network; another of open ones has strides, and a stage may have what is read alone."""
+    known = all(const_int(d) is not None for d in source.shape)
+    return isinstance(source.op, PlaceholderOp) and (known or are_sizes_likely())
 
 
 def _is_zero(filler: Any) -> bool:
@@ -158,7 +167,7 @@ def _restate(
         p = x if not lines else lines[0] * width + x
         return product(n * count + p, f)
 
-    restated(s, conv, compute([extent_of(a) for a in op.axis], again, op.name))
+    restated(s, conv, compute([domain(a).extent for a in op.axis], again, op.name))
     if isinstance(weights.op, ComputeOp):
         arrange_packed(s[weights], w.of[0] != len(op.axis) - 1, machine)
     s[windows].set_scope("global.view")

@@ -63,7 +63,7 @@ def tile_for(
         batch = (shapes[0][0], shapes[1][0])
         if not all(_one_each(product.op, x) for x in sides):
             return None
-    if not all(is_array(s, x.tensor) for x in sides):
+    if not all(_is_array(s, x.tensor) for x in sides):
         return None
     m, n, k = (extent_of(a) for a in (*product.op.axis[-2:], *product.op.reduce_axis))
     first, second = (x.along or not y for x, y in zip(sides, kept_as_they_lie(sides, k)))
@@ -144,7 +144,7 @@ def _in_fours(s: Schedule, product: Tensor) -> tuple[Tensor, Tensor]:
     """The sums in shared memory, (four, row of it, column), which the output reads instead of a
     product, and those in registers."""
     total = s.cache_write(product, "local")
-    *lead, rows, columns = map(extent_of, s[product].op.axis)
+    *lead, rows, columns = (domain(a).extent for a in s[product].op.axis)
 
     def kept(*at: Any) -> Any:
         *b, four, row, j = at
@@ -154,7 +154,7 @@ def _in_fours(s: Schedule, product: Tensor) -> tuple[Tensor, Tensor]:
         *b, i, j = at
         return shared(*b, i // 4, i % 4, j)
 
-    shared: Tensor = compute((*lead, -(-rows // 4), 4, columns), kept, f"{product.op.name}.sums")
+    shared: Tensor = compute((*lead, (rows + 3) // 4, 4, columns), kept, f"{product.op.name}.sums")
     restated(s, product, compute((*lead, rows, columns), read, product.op.name))
     s[product].compute_inline()
     shared = s[shared].op.output(0)
@@ -186,7 +186,7 @@ def _room(tile: WarpGroupTile, machine: GpuMachine) -> int:
     return machine.shared_bytes - _ROOM - sums - tile.exchange_bytes
 
 
-def is_array(s: Schedule, t: Tensor) -> bool:
+def _is_array(s: Schedule, t: Tensor) -> bool:
     """Whether a tensor lies in the device's memory before the product begins."""
     return isinstance(t.op, PlaceholderOp) or s[t].attach_spec().attach_type == GROUP_ROOT
 

@@ -24,7 +24,7 @@ from ....loopir.visit import free_vars
 from ....schedule.api import Schedule
 from ....tensor.axes import reduce_axis
 from ....tensor.compute import compute
-from ....tensor.op import ComputeOp
+from ....tensor.op import ComputeOp, domain
 from ....tensor.reduce import sum as reduce_sum
 from ....tensor.tensor import Tensor
 from ...tensor_intrin.mma import depth
@@ -73,7 +73,8 @@ class Windows:
             deep, stride, far, results = self.planes
             place[0] = at[0] // results
             place[2:2] = [at[0] % results * stride + at[1] % deep * far]
-        return (source or self.data)(*(place[self.order.index(d)] for d in range(len(place))))
+        read = self.data if source is None else source
+        return read(*(place[self.order.index(d)] for d in range(len(place))))
 
     def _within(self, at: Sequence[Any]) -> list[Any]:
         """Indices of what there is: lines, and channels."""
@@ -118,18 +119,26 @@ class Windows:
 
 def windows_of(op: Any) -> Windows | None:
     """How a convolution's windows move, where it is one of rows, images or volumes of constant
-    sizes whose result has pixels next to each other, lines outside of them."""
+    sizes whose result has pixels next to each other, lines outside of them; how many there are of
+    images or rows need not be known where channels are last."""
     loads = factors_of(op, True)
     if loads is None or not 3 <= len(op.axis) <= 5 or len(op.reduce_axis) != len(op.axis) - 1:
         return None
-    sizes = [const_int(d) for t in (*(e.producer for e in loads), op.output(0)) for d in t.shape]
-    if None in sizes or 0 in sizes or any(len(e.indices) != len(op.axis) for e in loads):
+    sizes = [[const_int(d) for d in t.shape] for t in (*(e.producer for e in loads), op.output(0))]
+    # the first dimension of data and results may be open
+    if any(0 in x or None in x[1:] or len(x) != len(op.axis) for x in sizes):
         return None
     for data, filters in (loads, loads[::-1]):
         found = _moved(op, data, filters)
-        if found is not None:
+        if found is not None and (None not in (x[0] for x in sizes) or _may_be_open(found)):
             return found
     return None
+
+
+def _may_be_open(w: Windows) -> bool:
+    """Whether the first dimension of data counts images, and that of filters does not."""
+    first = const_int(w.filters.shape[0]) is not None
+    return first and w.order[0] == 0 and w.order[1] != 1 and w.last and w.planes is None
 
 
 def _moved(op: Any, data: ProducerLoad, filters: ProducerLoad) -> Windows | None:
@@ -219,15 +228,19 @@ class ConvolutionProduct:
     ) -> None:
         self.op, self.w, self.machine = op, w, machine
         self.on_cores, self.reduction = on_cores, reduction
-        n, *shape = (extent_of(a) for a in op.axis)
+        first, *others = op.axis
+        shape = [extent_of(a) for a in others]
         if w.parts > 1:
             del shape[0]
         filters = shape.pop(-1 if w.last else 0)
         *planes, self.height, self.width = shape if len(shape) > 1 else (1, *shape)
-        self.batch, self.filters = n * prod(planes), filters * w.parts // w.groups
+        # a variable where it is not known how many there are
+        self.batch: Any = domain(first).extent * prod(planes)
+        self.batch = const_int(self.batch) or self.batch
+        self.filters = filters * w.parts // w.groups
         self.kind, sums = w.data.dtype, op.output_dtype(0)
         rows, columns = self.sides[::-1] if w.last else self.sides
-        count = self.count = self.batch * w.groups
+        count = self.count = max(extent_of(first), 1) * prod(planes) * w.groups
         self.plan = plan or (
             TilePlan.chosen(op.name, rows, columns, sums, True, count, machine, reduction)
             if on_cores
@@ -314,7 +327,7 @@ class ConvolutionProduct:
                 b = b * groups + group
             return part_of(product, (b, p, f) if w.last else (b, f, p), sides)
 
-        restated(s, conv, compute([extent_of(a) for a in self.op.axis], again, self.op.name))
+        restated(s, conv, compute([domain(a).extent for a in self.op.axis], again, self.op.name))
         if isinstance(weights.op, ComputeOp):
             arrange_packed(s[weights], w.of[0] != 3, self.machine)  # neighbours may be filters
         if image is not w.data and self.is_turned:
