@@ -4,7 +4,7 @@ region.
 A scan's initial values, its update and its state are one array: the scan's own output. With a
 transformed layout the dimensions of what is stored are mapped. A stage in scope VIEW is never
 computed: it lies where its one input does, and the tensor intrinsics that read it, by places of the
-stage, know which elements of the input these are.
+stage, know which elements of the input, an array without gaps, these are.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ from ..loopir.subst import substitute
 from ..loopir.visit import free_vars
 from ..schedule.placement import storage_scope
 from ..schedule.stage_bounds import Bounds
-from ..schedule.state import StageState
+from ..schedule.state import VIEW, StageState
 from ..tensor.op import BaseComputeOp, PlaceholderOp, ScanOp
 from ..tensor.regions import finite
 from ..tensor.tensor import Tensor
 
-VIEW = "global.view"
 MAX_CONSTANT_EXTENT = 1 << 31
 MAX_VIRTUAL = 64  # virtual threads whose memory is compared one by one
 
@@ -229,8 +228,10 @@ def is_view(stage: StageState) -> bool:
     return bool(stage.scope == VIEW)
 
 
-def check_readers(view: StageState, stages: Iterable[StageState]) -> None:
-    """Those of a view are tensor intrinsics that take places of its array."""
+def check_view(view: StageState, stages: Iterable[StageState], memory: Memory) -> None:
+    """Whoever wants elements of a view is a tensor intrinsic that takes places of its array."""
+    if any(memory.owner(t) in memory.arguments for t in view.op.outputs):
+        raise _no_view(view)
     for reader in stages:
         if view.op not in [t.op for t in reader.op.input_tensors]:
             continue
@@ -244,13 +245,37 @@ def check_readers(view: StageState, stages: Iterable[StageState]) -> None:
 
 def _view_of(memory: Memory, stage: StageState, t: Tensor) -> Buffer:
     inputs = stage.op.input_tensors
-    if len(inputs) != 1 or inputs[0].dtype != t.dtype or t in memory.arguments:
+    if len(inputs) != 1 or inputs[0].dtype != t.dtype:
+        raise _no_view(stage)
+    place = memory.place(inputs[0])
+    source = place.buffer
+    if not _is_dense(memory, place, inputs[0]):
         raise ScheduleError(
-            f"stage {stage.name} is in scope {VIEW}: it is no argument, and reads one tensor, of "
-            "its own type"
+            f"stage {stage.name} is in scope {VIEW}, and what it lies in, {inputs[0].op.name}, is "
+            "no array of all elements side by side in the device's memory; leave out strides, "
+            "storage_align, transform_layout, and scopes"
         )
-    source = memory.buffer(inputs[0])
     return Buffer(t.shape, t.dtype, t.op.name, source.data, None, source.elem_offset)
+
+
+def _no_view(stage: StageState) -> ScheduleError:
+    return ScheduleError(
+        f"stage {stage.name} is in scope {VIEW}: it is no argument, and reads one tensor, of its "
+        "own type"
+    )
+
+
+def _is_dense(memory: Memory, place: Place, t: Tensor) -> bool:
+    """Whether all elements of a tensor lie in the device's memory, one behind the other."""
+    prove = memory.bounds.analyzer.can_prove_equal
+    buffer, steps, step = place.buffer, [], const(1)
+    for extent in reversed(t.shape):
+        steps.append(step)
+        step = step * extent
+    pairs = [*zip(buffer.shape, t.shape), *zip(buffer.strides, reversed(steps))]
+    pairs += [(low, const(0)) for low in place.minima or ()]
+    fits = place.layout is None and not place.repeated and buffer.scope() == "global"
+    return fits and len(buffer.shape) == len(t.shape) and all(prove(a, b) for a, b in pairs)
 
 
 def _largest(bounds: Bounds, extent: PrimExpr) -> PrimExpr:

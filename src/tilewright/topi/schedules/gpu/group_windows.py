@@ -84,7 +84,10 @@ def _images(
         return None
     if w.groups != 1 or w.parts != 1 or SUMS.get(kind) != op.output_dtype(0):
         return None
-    source, before, filler = padding_of(w.data) or (w.data, (0,) * (rank + 2), cast(kind, 0))
+    found = padding_of(w.data)
+    if found is None and w.data.op.tag.endswith("pad"):
+        return None  # of a kind that is computed where it is read
+    source, before, filler = found or (w.data, (0,) * (rank + 2), cast(kind, 0))
     if before[0] or before[-1] or not _is_zero(filler) or not is_array(s, source):
         return None
     n, *sizes, channels = (const_int(d) or 0 for d in source.shape)
