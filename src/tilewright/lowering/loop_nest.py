@@ -52,7 +52,7 @@ from .stage_body import compute_body, extern_body, reader_of, zero_body, zeros_b
 from .stage_cross_thread import cross_thread_body, reduces_across_threads
 from .stage_guards import region_guards
 from .stage_hybrid import hybrid_body
-from .stage_memory import Memory, check_readers, is_view, plan_memory
+from .stage_memory import Memory, check_view, is_view, plan_memory
 from .stage_overrun import Overrun
 from .stage_tensorize import tensor_compute_body, tensorized_body
 from .stage_threads import StageThreads
@@ -140,7 +140,7 @@ class NestBuilder(Recursive):
     def stage(self, stage: StageState) -> Stmt:
         op = stage.op
         if is_view(stage):
-            check_readers(stage, self.stage_of.values())
+            check_view(stage, self.stage_of.values(), self.memory)
             return no_op()
         if isinstance(op, HybridOp):
             return hybrid_body(stage, extern_body(stage, self.memory), self.bounds.analyzer)

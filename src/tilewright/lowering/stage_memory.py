@@ -19,19 +19,17 @@ from ..base.dtype import parse
 from ..base.errors import CompileError, ScheduleError
 from ..loopir import op as ops
 from ..loopir.buffer import Buffer
-from ..loopir.equal import structural_equal
 from ..loopir.expr import IntImm, PrimExpr, Select, Var, const, const_int, is_const
 from ..loopir.iter import IterVar
 from ..loopir.subst import substitute
 from ..loopir.visit import free_vars
 from ..schedule.placement import storage_scope
 from ..schedule.stage_bounds import Bounds
-from ..schedule.state import StageState
+from ..schedule.state import VIEW, StageState
 from ..tensor.op import BaseComputeOp, PlaceholderOp, ScanOp
 from ..tensor.regions import finite
 from ..tensor.tensor import Tensor
 
-VIEW = "global.view"
 MAX_CONSTANT_EXTENT = 1 << 31
 MAX_VIRTUAL = 64  # virtual threads whose memory is compared one by one
 
@@ -231,8 +229,10 @@ def is_view(stage: StageState) -> bool:
     return bool(stage.scope == VIEW)
 
 
-def check_readers(view: StageState, stages: Iterable[StageState]) -> None:
-    """Those of a view are tensor intrinsics that take places of its array."""
+def check_view(view: StageState, stages: Iterable[StageState], memory: Memory) -> None:
+    """Whoever wants elements of a view is a tensor intrinsic that takes places of its array."""
+    if any(memory.owner(t) in memory.arguments for t in view.op.outputs):
+        raise _no_view(view)
     for reader in stages:
         if view.op not in [t.op for t in reader.op.input_tensors]:
             continue
@@ -246,21 +246,34 @@ def check_readers(view: StageState, stages: Iterable[StageState]) -> None:
 
 def _view_of(memory: Memory, stage: StageState, t: Tensor) -> Buffer:
     inputs = stage.op.input_tensors
-    if len(inputs) != 1 or inputs[0].dtype != t.dtype or t in memory.arguments:
-        raise ScheduleError(
-            f"stage {stage.name} is in scope {VIEW}: it is no argument, and reads one tensor, of "
-            "its own type"
-        )
+    if len(inputs) != 1 or inputs[0].dtype != t.dtype:
+        raise _no_view(stage)
     place = memory.place(inputs[0])
-    whole = all(map(structural_equal, place.buffer.shape, inputs[0].shape))
-    rows = not place.buffer.strides or is_const(place.buffer.strides[-1], 1)
-    if not whole or not rows or place.layout is not None or place.repeated:
+    if not _is_whole(memory, place, inputs[0]):
         raise ScheduleError(
-            f"stage {stage.name} is in scope {VIEW}, and {inputs[0].op.name}, which it reads, does "
-            "not lie in memory as a whole, in its own order"
+            f"stage {stage.name} is in scope {VIEW}, and what it lies in, {inputs[0].op.name}, is "
+            "no array of all elements in the device's memory, rows side by side; leave out "
+            "strides of rows, storage_align, transform_layout, and scopes"
         )
     memory.viewed[t] = inputs[0]
     return Buffer(t.shape, t.dtype, t.op.name, place.buffer.data)
+
+
+def _no_view(stage: StageState) -> ScheduleError:
+    return ScheduleError(
+        f"stage {stage.name} is in scope {VIEW}: it is no argument, and reads one tensor, of its "
+        "own type"
+    )
+
+
+def _is_whole(memory: Memory, place: Place, t: Tensor) -> bool:
+    """Whether all elements of a tensor lie in the device's memory, those of a row side by side."""
+    prove = memory.bounds.analyzer.can_prove_equal
+    buffer = place.buffer
+    pairs = [*zip(buffer.shape, t.shape), *((step, const(1)) for step in buffer.strides[-1:])]
+    pairs += [(low, const(0)) for low in place.minima or ()]
+    fits = place.layout is None and not place.repeated and buffer.scope() == "global"
+    return fits and len(buffer.shape) == len(t.shape) and all(prove(a, b) for a, b in pairs)
 
 
 def _largest(bounds: Bounds, extent: PrimExpr) -> PrimExpr:

@@ -17,7 +17,7 @@ from ..tensor.tensor import Tensor
 from .placement import attach_path, is_virtual, runs_on, threads_around
 from .relations import Fuse, Split, Values, derived_from
 from .stage_bounds import Bounds, root_offsets
-from .state import StageState
+from .state import VIEW, StageState
 from .thread_memory import each_its_own, sees_all
 
 Regions = dict[Tensor, list[list[IntervalSet]]]
@@ -194,7 +194,12 @@ def add_reads(
     inside: bool = False,
 ) -> None:
     """Add what `reader` reads of each tensor in `regions`, which are made in its loops where
-    `inside`."""
+    `inside`: of what a view lies in all, since places of a whole array are taken for its own."""
+    if reader.scope == VIEW:
+        for t in reader.op.input_tensors:
+            for dim, extent in zip(regions.get(t, ()), t.shape):
+                dim.append(whole_of(extent))
+        return
     if isinstance(reader.op, ScanOp):
         _scan_reads(b, reader, relaxed, regions)
         return

@@ -27,6 +27,8 @@ from ..tensor.tensor import Tensor
 from .relations import Relation
 
 GROUP_ROOT, INLINE, INLINED_ALREADY, SCOPE, SCAN_UPDATE = 1, 2, 3, 4, 5
+VIEW = "global.view"
+"""The scope of a stage that is never computed, but lies where its input does."""
 ATTACH_NAMES = {1: "root", 2: "inline", 3: "inlined", 4: "compute_at", 5: "scan update"}
 
 

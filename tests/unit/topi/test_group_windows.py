@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright import te, topi
+from tilewright import te, tir, topi
 from tilewright.base.errors import ScheduleError
 from tilewright.topi.tensor_intrin.warp_group_tile import ImageWindows, WarpGroupTile
 
@@ -103,6 +103,93 @@ def test_what_no_copies_take_is_made_otherwise(
     assert "im2col" not in f.imported_modules[0].get_source()
 
 
+def through(x: Any, data: Any, taps: int, stride: int, pad: int) -> tuple[Any, Any, str]:
+    """(result, what NumPy makes of `data`, source): images made of x, which are convolved."""
+    made, values = data
+    w = te.placeholder((taps, taps, 64, 64), "float16", name="w")
+    how = ((stride, stride), (pad, pad, pad, pad), ONE)
+    z = topi.nn.conv2d_nhwc(made, w, *how, out_dtype="float32")
+    f = tw.build(topi.default_schedule(z, HOPPER), [x, w, z], HOPPER)
+    rng = np.random.default_rng(5)
+    given = rng.integers(-3, 4, [int(d) for d in x.shape]).astype(x.dtype)
+    filters = rng.integers(-3, 4, [int(d) for d in w.shape]).astype(w.dtype)
+    y = np.zeros([int(d) for d in z.shape], "float32")
+    reports = f.run_simt(given, filters, y).values()
+    assert not any(r.findings for r in reports)
+    return y, convolved(values(given), filters, *how), f.imported_modules[0].get_source()
+
+
+@pytest.mark.parametrize(("taps", "stride", "pad"), [(1, 2, 0), (2, 3, 0), (3, 1, 1)])
+def test_images_of_another_kernel_that_are_not_read_to_their_ends(
+    taps: int, stride: int, pad: int
+) -> None:
+    x = te.placeholder((1, 16, 17, 64), "float16", name="x")
+    r = te.reduce_axis((0, 2), "r")
+    most = te.compute(
+        (1, 16, 16, 64), lambda n, i, j, c: te.max(x[n, i, j + r, c], axis=r), name="most"
+    )
+    data = (most, lambda v: np.maximum(v[:, :, 1:], v[:, :, :-1]))
+    y, want, source = through(x, data, taps, stride, pad)
+    np.testing.assert_array_equal(y, want)
+    assert "im2col" in source
+
+
+@pytest.mark.parametrize("pad", [0, 1])
+@pytest.mark.parametrize(
+    ("before", "after", "number"), [((1, 1), (1, 2), 0), ((1, 0), (0, 1), 1), ((-1, -2), (1, 0), 0)]
+)
+def test_images_that_are_padded_before(before: Any, after: Any, number: int, pad: int) -> None:
+    """By zeros, which copies bring where a convolution adds none itself, by ones, or less."""
+    x = te.placeholder((2, 10, 9, 64), "float16", name="x")
+
+    def values(v: Any) -> Any:
+        wide = [(0, 0), *((max(a, 0), max(b, 0)) for a, b in zip(before, after)), (0, 0)]
+        cut = np.pad(v, wide, constant_values=number)
+        return cut[:, max(-before[0], 0) :, max(-before[1], 0) :]
+
+    padded = topi.nn.pad(x, (0, *before, 0), (0, *after, 0), float(number))
+    y, want, source = through(x, (padded, values), 3, 1, pad)
+    np.testing.assert_array_equal(y, want)
+    assert ("im2col" in source) == (min(before) >= 0 and number == pad == 0)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"strides": [9 * 8 * 72, 8 * 72, 72, 1]},
+        {"strides": [te.var("s"), te.var("t"), te.var("u"), 1]},
+        {
+            "strides": [9 * 8 * 72, 8 * 72, 72, 1],
+            "elem_offset": te.var("first"),
+            "offset_factor": 8,
+        },
+    ],
+)
+def test_images_that_are_parts_of_larger_ones(how: Any) -> None:
+    x = te.placeholder((2, 9, 8, 64), "float16", name="x")
+    w = te.placeholder((3, 3, 64, 64), "float16", name="w")
+    y = topi.nn.conv2d_nhwc(x, w, ONE, (1, 1, 1, 1), ONE, out_dtype="float32")
+    buffer = tir.decl_buffer(x.shape, x.dtype, "x", **how)
+    f = tw.build(topi.default_schedule(y, HOPPER), [x, w, y], HOPPER, binds={x: buffer})
+    rng = np.random.default_rng(3)
+    whole = rng.integers(-3, 4, (2, 9, 8, 72)).astype("float16")
+    filters = rng.integers(-3, 4, (3, 3, 64, 64)).astype("float16")
+    on, cut = tw.simt(0), slice(8, 72) if "elem_offset" in how else slice(0, 64)
+    out = tw.nd.array(np.zeros((2, 9, 8, 64), "float32"), on)
+    f.entry_func.simt()(tw.nd.array(whole, on)[..., cut], tw.nd.array(filters, on), out)
+    want = convolved(whole[..., cut], filters, ONE, (1, 1, 1, 1), ONE)
+    np.testing.assert_array_equal(out.numpy(), want)
+
+
+def test_images_whose_channels_are_no_neighbours_lie_in_no_view() -> None:
+    x = te.placeholder((2, 9, 8, 64), "float16", name="x")
+    w = te.placeholder((3, 3, 64, 64), "float16", name="w")
+    y = topi.nn.conv2d_nhwc(x, w, ONE, (1, 1, 1, 1), ONE, out_dtype="float32")
+    buffer = tir.decl_buffer(x.shape, x.dtype, "x", strides=[9216, 1024, 128, 2])
+    with pytest.raises(ScheduleError, match="no array of all elements"):
+        tw.build(topi.default_schedule(y, HOPPER), [x, w, y], HOPPER, binds={x: buffer})
+
+
 def windows(**more: Any) -> ImageWindows:
     given: dict[str, Any] = {
         "images": 2, "channels": 64, "deep": 64, "sizes": (9, 8), "results": (7, 6),
@@ -149,6 +236,11 @@ def test_a_view_is_read_by_intrinsics_alone() -> None:
     s[turned].set_scope("global.view")
     with pytest.raises(ScheduleError, match="y reads its elements; tensorize that"):
         tw.lower(s, [x, y])
+    for outputs in ([x, turned, y], [x, turned]):
+        s = te.create_schedule(outputs[-1].op)
+        s[turned].set_scope("global.view")
+        with pytest.raises(ScheduleError, match="it is no argument"):
+            tw.lower(s, outputs)
     z = te.placeholder((8, 8), name="z")
     both = te.compute((8, 8), lambda i, j: x[j, i] + z[i, j], name="both")
     s = te.create_schedule(te.compute((8, 8), lambda i, j: both[i, j] * 2, name="y").op)

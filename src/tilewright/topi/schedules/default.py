@@ -163,6 +163,8 @@ def _element_wise(s: Schedule, stage: Any, behind: set[int]) -> bool:
 def _inline_others(s: Schedule, anchor: Any, out: Tensor, padded: tuple[str, ...]) -> None:
     """Inline all element-wise stages but the output and what anchors read padding from."""
     kept = [] if anchor.op.tag else kept_inputs(s, anchor.op)
+    if anchor.op.tag.startswith(padded):
+        kept = [s[t] for t in anchor.op.input_tensors if t.op.tag.endswith("pad")]
     for stage in s.stages:
         op = stage.op
         if stage in kept:
@@ -170,8 +172,6 @@ def _inline_others(s: Schedule, anchor: Any, out: Tensor, padded: tuple[str, ...
         if stage is anchor or stage.is_output or not isinstance(op, ComputeOp) or op.reduce_axis:
             continue
         if op.tag in HALVES:
-            continue
-        if op.tag.endswith("pad") and anchor.op.tag.startswith(padded):
             continue
         stage.compute_inline()
 

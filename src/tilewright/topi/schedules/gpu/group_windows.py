@@ -19,7 +19,7 @@ from ....loopir.op import if_then_else
 from ....schedule.api import Schedule
 from ....tensor.axes import reduce_axis
 from ....tensor.compute import compute
-from ....tensor.op import ComputeOp, PlaceholderOp, domain
+from ....tensor.op import ComputeOp, domain
 from ....tensor.reduce import sum as reduce_sum
 from ....tensor.tensor import Tensor
 from ...tensor_intrin.warp_group_tile import (
@@ -36,7 +36,7 @@ from .group_plan import Work
 from .machine import LIKELY_ROWS, GpuMachine
 from .packing import arrange_packed
 from .planes import padding_of
-from .warp_groups import best_tile, schedule_on_warp_groups
+from .warp_groups import best_tile, is_array, schedule_on_warp_groups
 from .windows import Windows
 
 _FILLED = (
@@ -50,7 +50,7 @@ def schedule_windows(
     """Schedule a convolution without groups, channels last, and the element-wise stage that ends
     its group, on warp groups, where they have a tile for it."""
     op = s[conv].op
-    found = _images(op, w, machine)
+    found = _images(s, op, w, machine)
     if found is None:
         return False
     images, source = found
@@ -76,7 +76,9 @@ def schedule_windows(
     return True
 
 
-def _images(op: Any, w: Windows, machine: GpuMachine) -> tuple[ImageWindows, Tensor] | None:
+def _images(
+    s: Schedule, op: Any, w: Windows, machine: GpuMachine
+) -> tuple[ImageWindows, Tensor] | None:
     """The images of a convolution, and the array that they are; None where no copies take them."""
     rank = len(op.axis) - 2
     kind = w.data.dtype
@@ -85,8 +87,11 @@ def _images(op: Any, w: Windows, machine: GpuMachine) -> tuple[ImageWindows, Ten
         return None
     if w.groups != 1 or w.parts != 1 or SUMS.get(kind) != op.output_dtype(0):
         return None
-    source, before, filler = padding_of(w.data) or (w.data, (0,) * (rank + 2), cast(kind, 0))
-    if before[0] or before[-1] or not _is_zero(filler) or not _is_dense(source):
+    found = padding_of(w.data)
+    if found is None and w.data.op.tag.endswith("pad"):
+        return None  # of a kind that is computed where it is read
+    source, before, filler = found or (w.data, (0,) * (rank + 2), cast(kind, 0))
+    if before[0] or before[-1] or not _is_zero(filler) or not _is_array(s, source):
         return None
     *sizes, channels = (const_int(d) or 0 for d in source.shape[1:])
     n, images_of = (const_int(x) or x for x in (domain(op.axis[0]).extent, source.shape[0]))
@@ -110,11 +115,11 @@ def _images(op: Any, w: Windows, machine: GpuMachine) -> tuple[ImageWindows, Ten
     return images, source
 
 
-def _is_dense(source: Tensor) -> bool:
-    """Whether images are sure to lie one behind the other: an argument of known sizes does, and
-    one of a network; another of open ones has strides, and a stage may have what is read alone."""
+def _is_array(s: Schedule, source: Tensor) -> bool:
+    """Whether images lie in the device's memory, and begin and go on where the whole arrays say:
+    arguments of open sizes have strides that may be none, but for those of a network."""
     known = all(const_int(d) is not None for d in source.shape)
-    return isinstance(source.op, PlaceholderOp) and (known or are_sizes_likely())
+    return is_array(s, source) and (known or are_sizes_likely())
 
 
 def _is_zero(filler: Any) -> bool:

@@ -63,7 +63,7 @@ def tile_for(
         batch = (shapes[0][0], shapes[1][0])
         if not all(_one_each(product.op, x) for x in sides):
             return None
-    if not all(_is_array(s, x.tensor) for x in sides):
+    if not all(is_array(s, x.tensor) for x in sides):
         return None
     m, n, k = (extent_of(a) for a in (*product.op.axis[-2:], *product.op.reduce_axis))
     first, second = (x.along or not y for x, y in zip(sides, kept_as_they_lie(sides, k)))
@@ -186,7 +186,7 @@ def _room(tile: WarpGroupTile, machine: GpuMachine) -> int:
     return machine.shared_bytes - _ROOM - sums - tile.exchange_bytes
 
 
-def _is_array(s: Schedule, t: Tensor) -> bool:
+def is_array(s: Schedule, t: Tensor) -> bool:
     """Whether a tensor lies in the device's memory before the product begins."""
     return isinstance(t.op, PlaceholderOp) or s[t].attach_spec().attach_type == GROUP_ROOT
 
