@@ -138,6 +138,11 @@ def known_extent(axis: Any) -> int | None:
     return const_int(axis.dom.extent)
 
 
+def extents_of(op: Any) -> list[Any]:
+    """The extents of an operation's axes: numbers, and expressions where they are not known."""
+    return [const_int(a.dom.extent) or a.dom.extent for a in op.axis]
+
+
 def size_of_axes(axes: Iterable[Any]) -> int:
     """How many places root axes have together; 0 where that is not known."""
     return prod(map(extent_of, axes))

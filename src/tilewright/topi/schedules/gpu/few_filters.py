@@ -22,7 +22,7 @@ from ....tensor.compute import compute
 from ....tensor.op import ComputeOp
 from ....tensor.reduce import sum as reduce_sum
 from ....tensor.tensor import Tensor
-from ..machine import extent_of
+from ..machine import even, extent_of, extents_of
 from ..restated import restated
 from .injective import arrange
 from .machine import GpuMachine, bind, bind_grid, fused
@@ -68,15 +68,10 @@ class _Block:
         """Rows of a thread, and threads along pixels and lines, the largest first."""
         most = machine.threads // 2
         for rows, threads in ((MOST_ROWS, most), (MOST_ROWS, machine.warp), (1, machine.warp)):
-            across = _even(pixels, machine.warp)
+            across = even(pixels, machine.warp)
             yield rows, across, max(1, min(threads // across, -(-lines // rows)))
         for across in (machine.warp // 2, machine.warp // 4):
-            yield 1, _even(pixels, across), 1
-
-
-def _even(count: int, most: int) -> int:
-    """So many of `count` as each of the fewest parts of `most` has."""
-    return -(-count // -(-count // most))
+            yield 1, even(pixels, across), 1
 
 
 def schedule_few_filters(
@@ -84,7 +79,8 @@ def schedule_few_filters(
 ) -> None:
     """A convolution of NCHW data, without groups, of few filters."""
     op, last = s[conv].op, conv.op is out.op
-    n, f, y, x = (extent_of(a) for a in op.axis)
+    images, f, y, x = extents_of(op)
+    n = max(extent_of(op.axis[0]), 1)
     lanes = 1 << (f - 1).bit_length()
     weights = machine.ahead(_packed(w, lanes))
     sums = op.output_dtype(0)
@@ -99,14 +95,14 @@ def schedule_few_filters(
         product = cast(sums, w.pixel(n, c, *place)) * cast(sums, weights(c, dy, dx, f))
         return reduce_sum(product, axis=steps)
 
-    product: Tensor = compute((n, lanes, y, x), element, f"{op.name}.pixels")
+    product: Tensor = compute((images, lanes, y, x), element, f"{op.name}.pixels")
 
     def pixel(n: Any, at: Any, y: Any, x: Any) -> Any:
         # the last of a vector is read too, as in `part_of`: all of it is computed then
         value = product(n, at, y, x)
         return if_then_else(at < f, value, product(n, lanes - 1, y, x)) if f < lanes else value
 
-    restated(s, conv, compute((n, f, y, x), pixel, op.name))
+    restated(s, conv, compute((images, f, y, x), pixel, op.name))
     if last:
         out = s[conv].op.output(0)
     else:

@@ -19,7 +19,7 @@ from ....loopir.op import if_then_else
 from ....schedule.api import Schedule
 from ....tensor.axes import reduce_axis
 from ....tensor.compute import compute
-from ....tensor.op import ComputeOp, domain
+from ....tensor.op import ComputeOp
 from ....tensor.reduce import sum as reduce_sum
 from ....tensor.tensor import Tensor
 from ...tensor_intrin.warp_group_tile import (
@@ -30,7 +30,7 @@ from ...tensor_intrin.warp_group_tile import (
     ImageWindows,
     WarpGroupTile,
 )
-from ..machine import are_sizes_likely, extent_of
+from ..machine import are_sizes_likely, extent_of, extents_of
 from ..restated import restated
 from .group_plan import Work
 from .machine import LIKELY_ROWS, GpuMachine
@@ -94,8 +94,8 @@ def _images(
     if before[0] or before[-1] or not _is_zero(filler) or not _is_array(s, source):
         return None
     *sizes, channels = (const_int(d) or 0 for d in source.shape[1:])
-    n, images_of = (const_int(x) or x for x in (domain(op.axis[0]).extent, source.shape[0]))
-    if channels != w.channels or not structural_equal(convert(n), convert(images_of)):
+    n = extents_of(op)[0]
+    if channels != w.channels or not structural_equal(convert(n), convert(source.shape[0])):
         return None
     step = SPAN // parse(kind).nbytes
     taps, strides, dilation = (x[::-1][:rank] for x in (w.taps, w.strides, w.dilation))
@@ -172,7 +172,7 @@ def _restate(
         p = x if not lines else lines[0] * width + x
         return product(n * count + p, f)
 
-    restated(s, conv, compute([domain(a).extent for a in op.axis], again, op.name))
+    restated(s, conv, compute(extents_of(op), again, op.name))
     if isinstance(weights.op, ComputeOp):
         arrange_packed(s[weights], w.of[0] != len(op.axis) - 1, machine)
     s[windows].set_scope("global.view")

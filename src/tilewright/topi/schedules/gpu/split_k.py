@@ -21,10 +21,9 @@ from ....loopir.subst import substitute
 from ....schedule.api import Schedule
 from ....tensor.axes import reduce_axis
 from ....tensor.compute import compute
-from ....tensor.op import domain
 from ....tensor.reduce import sum as reduce_sum
 from ....tensor.tensor import Tensor
-from ..machine import extent_of
+from ..machine import extent_of, extents_of
 from ..restated import restated
 from .injective import arrange
 from .machine import CUTS, GpuMachine
@@ -78,7 +77,7 @@ def in_parts(
     parts = -(-steps // length)
     views = [_view(x, parts, length, steps) for x in sides]
     element = product_of(op, [(view, False) for view in views], length, leading=1)
-    partial: Tensor = compute([parts, *_sizes(op)], element, f"{op.name}.parts")
+    partial: Tensor = compute([parts, *extents_of(op)], element, f"{op.name}.parts")
     added = _added(s, product, out, partial, partial, parts, machine)
     for view in views:
         s[view].compute_inline()
@@ -101,7 +100,7 @@ def in_place(
         where = at < steps if parts * length > steps else None
         return reduce_sum(substitute(op.body[0].source[0], values), axis=k, where=where)
 
-    partial: Tensor = compute([parts, *_sizes(op)], element, f"{op.name}.parts")
+    partial: Tensor = compute([parts, *extents_of(op)], element, f"{op.name}.parts")
     return _added(s, product, out, partial, partial, parts, machine)
 
 
@@ -112,7 +111,7 @@ def channels_in_parts(
     with all filters; and how their windows move."""
     op, sums = s[conv].op, conv.dtype
     own = replace(w, groups=parts, parts=parts)
-    images, *shape = _sizes(op)
+    images, *shape = extents_of(op)
     at = len(shape) - 1 if w.last else 0
     filters, steps = shape[at], [reduce_axis((0, n), "k") for n in (own.channels, *w.taps)]
     c, dy, dx = (k.var for k in steps)
@@ -158,17 +157,12 @@ def _added(
         return total
 
     last = product.op is out.op
-    restated(s, product, compute(_sizes(op), added, op.name))
+    restated(s, product, compute(extents_of(op), added, op.name))
     if not last:
         s[product].compute_inline()
     end = s[product if last else out]
     arrange(end, list(end.op.axis), machine)
     return s[partial].op.output(0)
-
-
-def _sizes(op: Any) -> list[Any]:
-    """The extents of a product, one of which may be open."""
-    return [const_int(domain(a).extent) or domain(a).extent for a in op.axis]
 
 
 def _view(side: Operand, parts: int, length: int, steps: int) -> Tensor:

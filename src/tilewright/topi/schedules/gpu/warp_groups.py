@@ -24,7 +24,7 @@ from ....tensor.tensor import Tensor
 from ...tensor_intrin.warp_group_tile import GROUP, GROUP_ROWS, SPAN, SUMS, WarpGroupTile
 from ...tensor_intrin.wgmma import wgmma_store, wgmma_tile
 from ..decisions import Value
-from ..machine import extent_of, nearby, whole_vectors
+from ..machine import extent_of, extents_of, nearby, whole_vectors
 from ..restated import restated
 from .group_plan import ALONE, STAYS, STREAM, Cluster, GroupPlan, Work
 from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks, fused
@@ -144,7 +144,7 @@ def _in_fours(s: Schedule, product: Tensor) -> tuple[Tensor, Tensor]:
     """The sums in shared memory, (four, row of it, column), which the output reads instead of a
     product, and those in registers."""
     total = s.cache_write(product, "local")
-    *lead, rows, columns = (domain(a).extent for a in s[product].op.axis)
+    *lead, rows, columns = extents_of(s[product].op)
 
     def kept(*at: Any) -> Any:
         *b, four, row, j = at

@@ -24,12 +24,12 @@ from ....loopir.visit import free_vars
 from ....schedule.api import Schedule
 from ....tensor.axes import reduce_axis
 from ....tensor.compute import compute
-from ....tensor.op import ComputeOp, domain
+from ....tensor.op import ComputeOp
 from ....tensor.reduce import sum as reduce_sum
 from ....tensor.tensor import Tensor
 from ...tensor_intrin.mma import depth
 from ..contraction import factors_of
-from ..machine import extent_of
+from ..machine import extent_of, extents_of
 from ..restated import restated
 from .injective import arrange
 from .machine import GpuMachine
@@ -119,8 +119,8 @@ class Windows:
 
 def windows_of(op: Any) -> Windows | None:
     """How a convolution's windows move, where it is one of rows, images or volumes of constant
-    sizes whose result has pixels next to each other, lines outside of them; how many there are of
-    images or rows need not be known where channels are last."""
+    sizes whose result has pixels next to each other, lines outside of them; how many images or
+    rows there are need not be known."""
     loads = factors_of(op, True)
     if loads is None or not 3 <= len(op.axis) <= 5 or len(op.reduce_axis) != len(op.axis) - 1:
         return None
@@ -137,8 +137,7 @@ def windows_of(op: Any) -> Windows | None:
 
 def _may_be_open(w: Windows) -> bool:
     """Whether the first dimension of data counts images, and that of filters does not."""
-    first = const_int(w.filters.shape[0]) is not None
-    return first and w.order[0] == 0 and w.order[1] != 1 and w.last and w.planes is None
+    return const_int(w.filters.shape[0]) is not None and w.order[0] == 0 and w.planes is None
 
 
 def _moved(op: Any, data: ProducerLoad, filters: ProducerLoad) -> Windows | None:
@@ -235,8 +234,7 @@ class ConvolutionProduct:
         filters = shape.pop(-1 if w.last else 0)
         *planes, self.height, self.width = shape if len(shape) > 1 else (1, *shape)
         # a variable where it is not known how many there are
-        self.batch: Any = domain(first).extent * prod(planes)
-        self.batch = const_int(self.batch) or self.batch
+        self.batch: Any = extents_of(op)[0] * prod(planes)
         self.filters = filters * w.parts // w.groups
         self.kind, sums = w.data.dtype, op.output_dtype(0)
         rows, columns = self.sides[::-1] if w.last else self.sides
@@ -327,7 +325,7 @@ class ConvolutionProduct:
                 b = b * groups + group
             return part_of(product, (b, p, f) if w.last else (b, f, p), sides)
 
-        restated(s, conv, compute([domain(a).extent for a in self.op.axis], again, self.op.name))
+        restated(s, conv, compute(extents_of(self.op), again, self.op.name))
         if isinstance(weights.op, ComputeOp):
             arrange_packed(s[weights], w.of[0] != 3, self.machine)  # neighbours may be filters
         if image is not w.data and self.is_turned:
