@@ -116,3 +116,21 @@ def test_on_tensor_cores(dtype: str) -> None:
     for name, got in net.run(data).items():
         error = np.abs(np.asarray(got, "float32") - want[name]).max() / np.abs(want[name]).max()
         assert error < (4e-3 if dtype == "float16" else 3e-2)
+
+
+@pytest.mark.parametrize("first", [0, 64])
+def test_windows_of_images_that_lie_within_others(first: int) -> None:
+    """Some channels of an array are images with gaps, which copies of windows step over."""
+    b = Net(17)
+    x = Value("x", (1, 64, 8, 8), "float32")
+    wide = b.add("relu", [b.conv(x, 128, 3)])
+    ends: Any = {"begin": [0, first, 0, 0], "end": [1, first + 64, 8, 8], "strides": [1] * 4}
+    part = b.add("slice", [wide], **ends)
+    graph = Graph("net", [x], [b.add("relu", [b.conv(part, 64, 3)])], b.nodes)
+    net: Any = tg.compile(graph, "cuda -arch=sm_90a", dtype="float16")
+    assert len(net.calls) == 4, "input, two convolutions, output: the part is no copy"
+    assert net.module.imported_modules[0].get_source().count("im2col(") > 2
+    net.device = tvm.simt(0)
+    data = {"x": floats(1, 64, 8, 8)}
+    ((want,), (got,)) = tg.compile(graph).run(data).values(), net.run(data).values()
+    assert np.abs(np.asarray(got, "float32") - want).max() < 4e-3 * np.abs(want).max()

@@ -4,7 +4,7 @@ region.
 A scan's initial values, its update and its state are one array: the scan's own output. With a
 transformed layout the dimensions of what is stored are mapped. A stage in scope VIEW is never
 computed: it lies where its one input does, and the tensor intrinsics that read it, by places of the
-stage, know which elements of the input, an array without gaps, these are.
+stage, know which elements of the input these are.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ MAX_VIRTUAL = 64  # virtual threads whose memory is compared one by one
 
 class Place:
     """A tensor's buffer, and the region's minima that its indices start from (None: no shift).
-    `repeated`: where a dimension has one element, every index means this one."""
+    `repeated`: where a dimension has one element, every index means this one. `array`: of a view
+    the buffer that it lies in."""
 
-    __slots__ = ("buffer", "layout", "minima", "repeated")
+    __slots__ = ("array", "buffer", "layout", "minima", "repeated")
 
     def __init__(
         self,
@@ -46,7 +47,9 @@ class Place:
         minima: Sequence[PrimExpr] | None = None,
         layout: Any = None,
         repeated: bool = False,
+        array: Buffer | None = None,
     ) -> None:
+        self.array = array
         self.buffer = buffer
         self.minima = minima
         self.layout = layout
@@ -207,7 +210,7 @@ def _plan_internal(memory: Memory, bounds: Bounds, stage: StageState, t: Tensor)
     mine = bounds[stage]
     axes = stage.op.axis
     if scope == VIEW:
-        memory.places[t] = Place(_view_of(memory, stage, t))
+        memory.places[t] = _view_of(memory, stage, t)
         return
     if stage.layout is not None:
         part = stage.layout.of_part([mine.extent[a] for a in axes])
@@ -243,19 +246,19 @@ def check_view(view: StageState, stages: Iterable[StageState], memory: Memory) -
             )
 
 
-def _view_of(memory: Memory, stage: StageState, t: Tensor) -> Buffer:
+def _view_of(memory: Memory, stage: StageState, t: Tensor) -> Place:
     inputs = stage.op.input_tensors
     if len(inputs) != 1 or inputs[0].dtype != t.dtype:
         raise _no_view(stage)
-    place = memory.place(inputs[0])
-    source = place.buffer
-    if not _is_dense(memory, place, inputs[0]):
+    array = memory.buffer(inputs[0])
+    if not _is_array(memory, inputs[0]):
         raise ScheduleError(
             f"stage {stage.name} is in scope {VIEW}, and what it lies in, {inputs[0].op.name}, is "
-            "no array of all elements side by side in the device's memory; leave out strides, "
-            "storage_align, transform_layout, and scopes"
+            "no array in the device's memory of all its elements, those of a row side by side; "
+            "leave out transform_layout, scopes, and strides of the last dimension"
         )
-    return Buffer(t.shape, t.dtype, t.op.name, source.data, None, source.elem_offset)
+    buffer = Buffer(t.shape, t.dtype, t.op.name, array.data, None, array.elem_offset)
+    return Place(buffer, array=array)
 
 
 def _no_view(stage: StageState) -> ScheduleError:
@@ -265,15 +268,12 @@ def _no_view(stage: StageState) -> ScheduleError:
     )
 
 
-def _is_dense(memory: Memory, place: Place, t: Tensor) -> bool:
-    """Whether all elements of a tensor lie in the device's memory, one behind the other."""
-    prove = memory.bounds.analyzer.can_prove_equal
-    buffer, steps, step = place.buffer, [], const(1)
-    for extent in reversed(t.shape):
-        steps.append(step)
-        step = step * extent
-    pairs = [*zip(buffer.shape, t.shape), *zip(buffer.strides, reversed(steps))]
-    pairs += [(low, const(0)) for low in place.minima or ()]
+def _is_array(memory: Memory, t: Tensor) -> bool:
+    """Whether all elements of a tensor lie in the device's memory, those of a row side by side."""
+    place, prove = memory.place(t), memory.bounds.analyzer.can_prove_equal
+    buffer = place.buffer
+    pairs = [*zip(buffer.shape, t.shape), *((low, const(0)) for low in place.minima or ())]
+    pairs += [(step, const(1)) for step in buffer.strides[-1:]]
     fits = place.layout is None and not place.repeated and buffer.scope() == "global"
     return fits and len(buffer.shape) == len(t.shape) and all(prove(a, b) for a, b in pairs)
 

@@ -29,7 +29,14 @@ from ..tensor.tensor import Tensor
 from .stage_body import substitute_buffers
 from .stage_guards import region_guards
 from .stage_memory import Memory
-from .tensorize_regions import Box, bind_region, buffers_by_tensor, check_starts, failed
+from .tensorize_regions import (
+    Box,
+    bind_region,
+    buffers_by_tensor,
+    check_starts,
+    failed,
+    steps_of_view,
+)
 
 
 def tensorized_body(builder: Any, stage: StageState) -> Stmt:
@@ -291,6 +298,10 @@ class _Match:
             views[buffer] = bind_region(
                 self.stage, self.analyzer, memory, buffer, tensor, region, values
             )
+            array = memory.place(tensor).array
+            if array is not None:
+                given = self.intrin.views.get(declared)
+                values |= steps_of_view(self.stage, self.analyzer, tensor, array, given)
         return lambda body: substitute_buffers(body, values, views)
 
 

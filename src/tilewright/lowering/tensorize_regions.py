@@ -87,6 +87,34 @@ def check_starts(
             )
 
 
+def steps_of_view(
+    stage: StageState,
+    analyzer: Analyzer,
+    tensor: Tensor,
+    array: Buffer,
+    given: Sequence[Var] | None,
+) -> dict[Var, PrimExpr]:
+    """The values of the variables that an intrinsic has for the strides of an array that a view
+    lies in; where it has none, the array may have no gaps."""
+    steps = strides_of(array)
+    if given is not None:
+        if len(given) != len(steps) - 1:
+            raise failed(
+                stage,
+                f"{tensor.op.name} lies in an array of {len(steps)} dimensions, the intrinsic has "
+                f"variables for {len(given)} strides, one less than that of another",
+            )
+        return dict(zip(given, steps))
+    dense = strides_of(array.with_(strides=()))
+    if not all(analyzer.can_prove_equal(a, b) for a, b in zip(steps, dense)):
+        raise failed(
+            stage,
+            f"{tensor.op.name} lies in {array.name}, which has gaps, of which the intrinsic knows "
+            "nothing; leave out strides and storage_align",
+        )
+    return {}
+
+
 def _region_strides(
     stage: StageState, analyzer: Analyzer, memory: Memory, tensor: Tensor, region: Box
 ) -> list[PrimExpr]:

@@ -22,12 +22,14 @@ class TensorIntrin(Node):
     reduction in parts, `reduce_init` resets the outputs and `reduce_update` adds to them (then
     `body` serves where one part is all). Called on slices it stands as the body of te.compute.
     `clips`: it reads nothing beyond the edges of the arrays that its inputs are parts of, but takes
-    zeros, and sums over the whole reduction.
+    zeros, and sums over the whole reduction. `views`: of inputs that are views (set_scope) the
+    variables that stand in `body` for the strides of the arrays in which they lie, but for the last
+    one, which is 1; none are given where these have no gaps.
     """
 
     __slots__ = (
         "body", "buffers", "clips", "inputs", "name", "op", "reduce_init", "reduce_update",
-        "scalar_params",
+        "scalar_params", "views",
     )  # fmt: skip
 
     def __init__(
@@ -41,6 +43,7 @@ class TensorIntrin(Node):
         reduce_init: Stmt | None = None,
         reduce_update: Stmt | None = None,
         clips: bool = False,
+        views: Mapping[Tensor, Sequence[Var]] | None = None,
     ) -> None:
         self.name = name
         self.op = op
@@ -51,6 +54,7 @@ class TensorIntrin(Node):
         self.reduce_init = reduce_init
         self.reduce_update = reduce_update
         self.clips = clips
+        self.views = {t: tuple(strides) for t, strides in (views or {}).items()}
 
     def __call__(self, *args: Any, reduce_axis: Any = ()) -> TensorIntrinCall:
         """Apply to slices such as `A[i, 0:k]`, with scalars for the scalar parameters."""
@@ -118,12 +122,13 @@ def decl_tensor_intrin(
     default_buffer_params: Mapping[str, Any] | None = None,
     *,
     clips: bool = False,
+    views: Mapping[Tensor, Sequence[Var]] | None = None,
 ) -> TensorIntrin:
     """Declare that `fcompute(ins, outs)` (buffers) does what the compute operation `op` does.
 
     `fcompute` gives one statement or call, or three: the whole, the reset, the update of a
     reduction (the last may be missing, the reset None). `binds` gives buffers for some tensors of
-    `op`; `default_buffer_params` are arguments of decl_buffer for the others. `clips`: see
+    `op`; `default_buffer_params` are arguments of decl_buffer for the others. `clips`, `views`: see
     TensorIntrin. Raises TilewrightError where op is no operation on placeholders, or fcompute gives
     not 1 to 3 statements.
     """
@@ -147,7 +152,8 @@ def decl_tensor_intrin(
         raise TilewrightError(f"intrinsic {name}: fcompute must give 1 to 3 statements")
     body, reset, update = ([as_stmt(p) for p in parts] + [None, None])[:3]
     assert body is not None
-    return TensorIntrin(name, op, inputs, buffers, scalar_params or (), body, reset, update, clips)
+    rest = (body, reset, update, clips, views)
+    return TensorIntrin(name, op, inputs, buffers, scalar_params or (), *rest)
 
 
 def as_stmt(item: Any) -> Stmt | None:

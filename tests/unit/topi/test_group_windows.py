@@ -153,22 +153,68 @@ def test_images_that_are_padded_before(before: Any, after: Any, number: int, pad
     assert ("im2col" in source) == (min(before) >= 0 and number == pad == 0)
 
 
-@pytest.mark.parametrize(
-    ("how", "problem"),
-    [
-        ({"strides": [9 * 8 * 72, 8 * 72, 72, 1]}, "is no array of all elements side by side"),
-        ({"strides": [te.var("s"), te.var("t"), te.var("u"), 1]}, "of all elements side by side"),
-        ({"elem_offset": te.var("first")}, "has an elem_offset"),
-    ],
-)
-def test_images_with_gaps_are_no_arrays_of_windows(how: Any, problem: str) -> None:
+def in_gaps(channels: int, **how: Any) -> Any:
+    """(function, what its arguments may be): a convolution of the first 64 channels of more."""
     x = te.placeholder((2, 9, 8, 64), "float16", name="x")
     w = te.placeholder((3, 3, 64, 64), "float16", name="w")
     y = topi.nn.conv2d_nhwc(x, w, ONE, (1, 1, 1, 1), ONE, out_dtype="float32")
     buffer = tir.decl_buffer(x.shape, x.dtype, "x", **how)
-    s = topi.default_schedule(y, HOPPER)
+    f = tw.build(topi.default_schedule(y, HOPPER), [x, w, y], HOPPER, binds={x: buffer})
+    rng = np.random.default_rng(7)
+    data = rng.integers(-3, 4, (2, 9, 8, channels)).astype("float16")
+    return f, data, rng.integers(-3, 4, (3, 3, 64, 64)).astype("float16")
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_images_with_gaps(known: bool) -> None:
+    steps = [9 * 8 * 72, 8 * 72, 72] if known else [te.var(n) for n in "stu"]
+    f, data, filters = in_gaps(72, strides=[*steps, 1])
+    assert "im2col" in f.imported_modules[0].get_source()
+    on = tw.simt(0)
+    y = tw.nd.empty((2, 9, 8, 64), "float32", on)
+    f.entry_func.simt()(tw.nd.array(data, on)[..., :64], tw.nd.array(filters, on), y)
+    want = convolved(data[..., :64], filters, ONE, (1, 1, 1, 1), ONE)
+    np.testing.assert_array_equal(y.numpy(), want)
+
+
+@pytest.mark.parametrize(
+    ("how", "problem"),
+    [
+        ({"strides": [9 * 8 * 128, 8 * 128, 128, 2]}, "those of a row side by side"),
+        ({"elem_offset": te.var("first")}, "has an elem_offset"),
+    ],
+)
+def test_images_that_copies_do_not_find(how: Any, problem: str) -> None:
     with pytest.raises(ScheduleError, match=problem):
-        tw.build(s, [x, w, y], HOPPER, binds={x: buffer})
+        in_gaps(128, **how)
+
+
+def test_an_intrinsic_may_know_of_no_gaps() -> None:
+    """It is told of the strides of what a view lies in, or there are no gaps."""
+    x = te.placeholder((8, 8), "float32", name="x")
+    turned = te.compute((8, 8), lambda i, j: x[j, i], name="turned")
+    y = te.compute((8, 8), lambda i, j: turned[i, j] * 2, name="y")
+    a = te.placeholder((8, 8), "float32", name="a")
+    b = te.compute((8, 8), lambda i, j: a[i, j] * 2, name="b")
+    step = te.var("step")
+
+    def built(views: Any, row: int) -> str:
+        def body(ins: Any, outs: Any) -> Any:
+            return tir.call_packed("twice", ins[0].data, outs[0].data, step if views else 8)
+
+        intrin = te.decl_tensor_intrin(b.op, body, "twice", clips=True, views=views)
+        s = te.create_schedule(y.op)
+        s[turned].set_scope("global.view")
+        s[y].tensorize(s[y].op.axis[0], intrin)
+        buffer = tir.decl_buffer(x.shape, x.dtype, "x", strides=[row, 1])
+        return str(tw.lower(s, [x, y], binds={x: buffer}))
+
+    assert '("twice", x_1.data, y.data, 8)' in built(None, 8)
+    assert '("twice", x_1.data, y.data, 12)' in built({a: [step]}, 12)
+    with pytest.raises(ScheduleError, match="turned lies in x, which has gaps"):
+        built(None, 12)
+    with pytest.raises(ScheduleError, match="an array of 2 dimensions, the intrinsic has vari"):
+        built({a: [step, te.var("other")]}, 12)
 
 
 def windows(**more: Any) -> ImageWindows:

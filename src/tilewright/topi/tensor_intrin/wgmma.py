@@ -67,10 +67,13 @@ def wgmma_tile(tile: WarpGroupTile) -> Any:
         c: _declare((*one, m, n), sums, "local"),
     }
 
-    def body(ins: Any, outs: Any) -> Stmt:
-        return Body(tile, ins[0], ins[1], outs[0]).whole()
+    steps = [] if tile.windows is None else [Var("stride", "int32") for _ in tile.windows.dims[1:]]
 
-    return decl_tensor_intrin(c.op, body, "wgmma_tile", binds, clips=True)
+    def body(ins: Any, outs: Any) -> Stmt:
+        return Body(tile, ins[0], ins[1], outs[0], steps[::-1]).whole()
+
+    views = None if tile.windows is None else {a: steps}
+    return decl_tensor_intrin(c.op, body, "wgmma_tile", binds, clips=True, views=views)
 
 
 def wgmma_store(tile: WarpGroupTile, columns: int) -> Any:

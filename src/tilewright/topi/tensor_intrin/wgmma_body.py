@@ -3,7 +3,7 @@ each of the ways that `wgmma` tells of."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ...loopir import hopper_calls as H
@@ -45,10 +45,13 @@ class _Step(NamedTuple):
 class Body:
     """The statements of a tile."""
 
-    def __init__(self, tile: WarpGroupTile, a: Buffer, b: Buffer, c: Buffer) -> None:
+    def __init__(
+        self, tile: WarpGroupTile, a: Buffer, b: Buffer, c: Buffer, steps: Sequence[Var] = ()
+    ) -> None:
+        """`steps`: strides of the images that `a` has windows of, but for the innermost one."""
         self.tile, self.out = tile, c
         self.rank = Var("rank", "int32")
-        self.sides = (Operand(tile, a, 0, self.rank), Operand(tile, b, 1, self.rank))
+        self.sides = (Operand(tile, a, 0, self.rank, steps), Operand(tile, b, 1, self.rank))
         self.axis = thread_axis((0, tile.block_threads), "threadIdx.x")
         self.thread: Any = self.axis.var
         self.steps = -(-(tile.length or tile.extents[2]) // (tile.step * tile.joined))

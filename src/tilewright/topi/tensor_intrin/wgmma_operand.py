@@ -3,6 +3,7 @@ step to them, and the matrix descriptors by which products read it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...loopir import hopper_calls as H
@@ -20,7 +21,10 @@ _UNUSED = 16  # a descriptor's leading byte offset where the layout has none
 class Operand:
     """One side: its tensor map, its stages in shared memory, its descriptors."""
 
-    def __init__(self, tile: WarpGroupTile, array: Buffer, side: int, rank: Var) -> None:
+    def __init__(
+        self, tile: WarpGroupTile, array: Buffer, side: int, rank: Var, steps: Sequence[Var] = ()
+    ) -> None:
+        """`steps`: strides of images, innermost first, but for that of channels, which is 1."""
         self.tile, self.along, self.rank = tile, tile.along[side], rank
         # lines that are copied by each block of a cluster, to all
         self.copiers = max(tile.cluster) if side == common_side(tile.cluster) else 1
@@ -43,9 +47,8 @@ class Operand:
         pointer = Call("handle", "tir.tvm_access_ptr", whole)
         if self.windows is not None:
             made = self.windows.map_of(tile.dtype, self.box[1])
-            self.map = H.tensor_map(
-                pointer, made.dims, made.strides, made.box, SPAN, pixels=made.pixels
-            )
+            far = [x * tile.nbytes for x in steps]
+            self.map = H.tensor_map(pointer, made.dims, far, made.box, SPAN, pixels=made.pixels)
         else:
             dims = (inner, outer) if self.along else (outer, inner)
             strides = [x * tile.nbytes for x in (row, *far)]
