@@ -118,6 +118,25 @@ def test_on_tensor_cores(dtype: str) -> None:
         assert error < (4e-3 if dtype == "float16" else 3e-2)
 
 
+def test_what_is_moved_has_been_rounded() -> None:
+    """Of sums that are rounded behind a bias, with what follows that."""
+    b = Net(17)
+    x = Value("x", (1, 16, 8, 8), "float16")
+    sums = b.add("conv2d", [x, b.constant(floats(16, 1, 3, 3).astype("float16"), "w")],
+                 strides=(1, 1), padding=(1,) * 4, dilation=(1, 1), groups=16,
+                 out_dtype="float32")  # fmt: skip
+    sums = b.add("bias_add", [sums, b.constant(floats(16), "bias")], axis=1)
+    y = b.add("relu", [b.add("cast", [sums], dtype="float16")])
+    weights = b.constant(floats(16, 16, 3, 3).astype("float16"), "v")
+    how: Any = {"strides": (1, 1), "padding": (1,) * 4, "dilation": (1, 1), "groups": 1}
+    out = b.add("conv2d", [y, weights], **how)
+    changed = channels_last(Graph("net", [x], [out], b.nodes), {("float16", "float32")})
+    moved = [n.inputs[0] for n in changed.nodes if n.op == "transpose"]
+    assert [v.dtype for v in moved] == ["float16"] * 2
+    made = moved[0].producer
+    assert made is not None and made.op == "cast", "rounded before, and relu is behind"
+
+
 @pytest.mark.parametrize("first", [0, 64])
 def test_windows_of_images_that_lie_within_others(first: int) -> None:
     """Some channels of an array are images with gaps, which copies of windows step over."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base.dtype import parse
 from ...base.mapped import compact
 from ...topi.elemwise import accumulator
 from ..ir import Graph, Node, Value, constant
@@ -81,7 +82,11 @@ class _Last(Laying):
             return None
         others = [u for u in dict.fromkeys(node.inputs) if u.shape or not u.is_constant]
         alone = len(self.readers.get(v, ())) == 1 and v not in self.graph.outputs
-        return others[0] if alone and len(others) == 1 and others[0].shape == v.shape else None
+        if not alone or len(others) != 1 or others[0].shape != v.shape:
+            return None
+        # sums are rounded where they are made, so that moves bring the narrower type
+        narrows = parse(v.dtype).nbytes < parse(others[0].dtype).nbytes
+        return None if narrows else others[0]
 
     def _conv(self, node: Node) -> bool:
         data, kernel = node.inputs
