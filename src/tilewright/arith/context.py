@@ -38,6 +38,7 @@ from .space import Space
 from .wrap import Unfit
 
 Handler = Callable[..., Any]
+_Ranged = tuple[set[Atom], dict[Atom, list[Lin]]]
 _LEAVES = frozenset((E.IntImm, E.FloatImm, E.StringImm))
 
 
@@ -60,6 +61,7 @@ class Context(Recursive):
         "modular",
         "plain",
         "proofs",
+        "ranged",
         "ranges",
         "residues",
         "simp_table",
@@ -110,17 +112,19 @@ class Context(Recursive):
         self.bounds: dict[Atom, Bound] = {}
         self.modular: dict[Atom, tuple[int, int]] = {}
         self.proofs: dict[Any, bool] = {}
-        self._layers = [({}, {}, {}, {}, {}, mark) for *_, mark in self._layers]
+        self.ranged: _Ranged | None = None
+        self._layers = [({}, {}, {}, {}, {}, None, mark) for *_, mark in self._layers]
 
     def push(self) -> None:
         """Open a layer."""
-        results = (self.lins, self.simps, self.bounds, self.modular, self.proofs)
+        results = (self.lins, self.simps, self.bounds, self.modular, self.proofs, self.ranged)
         self._layers.append((*results, len(self._undo)))
-        self.lins, self.simps, self.bounds, self.modular, self.proofs = {}, {}, {}, {}, {}
+        self._forget_results()
 
     def pop(self) -> None:
         """Take back what was learned since the last `push`."""
-        self.lins, self.simps, self.bounds, self.modular, self.proofs, mark = self._layers.pop()
+        *results, mark = self._layers.pop()
+        self.lins, self.simps, self.bounds, self.modular, self.proofs, self.ranged = results
         undo = self._undo
         while len(undo) > mark:
             undo.pop()()
@@ -129,8 +133,12 @@ class Context(Recursive):
         """Say how to take back a fact; results so far in this layer may be out of date."""
         if self._layers:
             self._undo.append(undo)
-        if self.lins or self.simps or self.bounds or self.modular or self.proofs:
-            self.lins, self.simps, self.bounds, self.modular, self.proofs = {}, {}, {}, {}, {}
+        if self.lins or self.simps or self.bounds or self.modular or self.proofs or self.ranged:
+            self._forget_results()
+
+    def _forget_results(self) -> None:
+        self.lins, self.simps, self.bounds, self.modular, self.proofs = {}, {}, {}, {}, {}
+        self.ranged = None
 
     def lin(self, e: E.PrimExpr) -> Lin:
         """The linear form of an int32 or int64 scalar."""
@@ -204,11 +212,22 @@ class Context(Recursive):
 
     def ranges_in_scope(self, x: Lin) -> dict[Atom, list[Lin]]:
         """Symbolic ranges of the variables in a form and in constraints, under their atoms."""
+        if self.ranged is None:  # what constraints need is looked for once, not for each question
+            rows = (a for a, rows in self.facts.items() if rows)
+            self.ranged = set(), {}
+            self._add_ranges([v for a in rows for v in self.space.vars_of(a)], *self.ranged)
+        seen, scope = self.ranged
+        vars_of = self.space.vars_of
+        pending = [v for a in x.terms for v in vars_of(a) if v not in seen]
+        if pending:
+            scope = {a: list(rows) for a, rows in scope.items()}
+            self._add_ranges(pending, set(seen), scope)
+        return scope
+
+    def _add_ranges(
+        self, pending: list[Atom], seen: set[Atom], scope: dict[Atom, list[Lin]]
+    ) -> None:
         ranges, vars_of = self.ranges, self.space.vars_of
-        pending = [v for a in x.terms for v in vars_of(a)]
-        pending += [v for a, rows in self.facts.items() if rows for v in vars_of(a)]
-        seen: set[Atom] = set()
-        scope: dict[Atom, list[Lin]] = {}
         while pending:
             var = pending.pop()
             if var in seen:
@@ -218,16 +237,15 @@ class Context(Recursive):
                 for a in row.terms:
                     scope.setdefault(a, []).append(row)
                     pending.extend(vars_of(a))
-        return scope
 
     def lin_bound(self, x: Lin) -> Bound:
         """Constant bounds of a linear form, its atoms taken as independent."""
         low: float = x.const
         high: float = x.const
-        bound = self.bound
+        bounds, bound = self.bounds, self.bound
         try:
             for atom, k in x.terms.items():
-                a, b = bound(atom)
+                a, b = bounds.get(atom) or bound(atom)
                 if k > 0:
                     low += k * a
                     high += k * b

@@ -90,12 +90,11 @@ class Search:
 
     def _eliminations(self, x: Lin) -> list[Lin]:
         found = []
-        bound = self.ctx.bound
+        listed, bound = self._listed, self.ctx.bound
         for atom, k in x.terms.items():
-            for fact in self.facts(atom, k):
-                f = fact.terms.get(atom, 0)
-                if f * k > 0:
-                    found.append(_eliminated(x, fact, k, f))
+            facts = listed.get((atom, k > 0))
+            for fact in self.facts(atom, k) if facts is None else facts:
+                found.append(_eliminated(x, fact, k, fact.terms[atom]))
             if type(atom) is DivAtom and abs(k) == 1 and bound(atom)[k < 0] in (INF, -INF):
                 multiplied = divisor_form(self.ctx, x, atom, k)
                 if multiplied is not None:
@@ -103,11 +102,13 @@ class Search:
         return found
 
     def facts(self, atom: Atom, k: int) -> list[Lin]:
-        """Forms >= 0 that hold `atom`, those with a coefficient of the sign of k among them."""
+        """Forms >= 0 that hold `atom` with a coefficient of the sign of k."""
         key = (atom, k > 0)
         found = self._listed.get(key)
         if found is None:
-            found = self._listed[key] = self._facts(atom, k)
+            rows = self._facts(atom, k)
+            found = [row for row in rows if row.terms.get(atom, 0) * k > 0]
+            self._listed[key] = found
         return found
 
     def _facts(self, atom: Atom, k: int) -> list[Lin]:
@@ -169,13 +170,12 @@ class Search:
             return best
         for atom, k in x.terms.items():
             for fact in self.facts(atom, k):
-                f = fact.terms.get(atom, 0)
-                if f * k > 0:
-                    g = math.gcd(k, f)
-                    m, n = abs(f) // g, abs(k) // g
-                    more = Lin({a: c * m for a, c in x.terms.items()}, x.const * m)
-                    rest = combined(more, -n, fact)
-                    best = max(best, self.lowest(rest, scale * m, depth - 1))
+                f = fact.terms[atom]
+                g = math.gcd(k, f)
+                m, n = abs(f) // g, abs(k) // g
+                more = Lin({a: c * m for a, c in x.terms.items()}, x.const * m)
+                rest = combined(more, -n, fact)
+                best = max(best, self.lowest(rest, scale * m, depth - 1))
         return best
 
 
@@ -185,16 +185,26 @@ def _difficulty(x: Lin) -> int:
 
 def _eliminated(x: Lin, fact: Lin, k: int, f: int) -> Lin:
     """m*x + (m - 1) - n*fact with the atom of coefficients k and f gone."""
-    g = math.gcd(k, f)
-    m, n = abs(f) // g, abs(k) // g
-    terms = {a: c * m for a, c in x.terms.items()} if m > 1 else dict(x.terms)
-    for a, c in fact.terms.items():
-        total = terms.get(a, 0) - n * c
-        if total:
-            terms[a] = total
-        else:
-            del terms[a]
-    const = x.const * m + (m - 1) - n * fact.const
+    if k == f:  # mostly
+        terms = x.terms.copy()
+        for a, c in fact.terms.items():
+            total = terms.get(a, 0) - c
+            if total:
+                terms[a] = total
+            else:
+                del terms[a]
+        const = x.const - fact.const
+    else:
+        g = math.gcd(k, f)
+        m, n = abs(f) // g, abs(k) // g
+        terms = {a: c * m for a, c in x.terms.items()}
+        for a, c in fact.terms.items():
+            total = terms.get(a, 0) - n * c
+            if total:
+                terms[a] = total
+            else:
+                del terms[a]
+        const = x.const * m + (m - 1) - n * fact.const
     g = math.gcd(*terms.values()) if terms else 1
     if g > 1:
         terms = {a: c // g for a, c in terms.items()}

@@ -7,12 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from ..arith.analyzer import Analyzer
+from ..arith.linear import detect_linear_equation
 from ..base.deep import recursive
 from ..loopir import expr as E
+from ..loopir.expr import const_int
 from ..loopir.visit import nodes
 
 Values = Any  # a NumPy array of int64 or bool, or a Python number
 Env = Mapping[E.Var, Values]
+
+_DIVISIONS = (E.FloorMod, E.FloorDiv, E.Mod, E.Div)
 
 
 class Unknown(Exception):
@@ -40,6 +45,10 @@ class Seen:
         self.threads = threads
         self.used: dict[int, tuple[Any, dict[E.Var, None]]] = {}
         self.values: dict[tuple[int, ...], tuple[Any, Values]] = {}
+        self.divided: dict[int, tuple[Any, list[tuple[int, list[E.Var]]]]] = {}
+        self.linear: dict[int, tuple[Any, list[E.PrimExpr]]] = {}
+        self.analyzer = Analyzer()  # is told nothing, so that its answers depend on no order
+        self.differences: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
 
     def variables(self, e: Any) -> dict[E.Var, None]:
         """The variables of an expression, as keys."""
@@ -63,6 +72,55 @@ class Seen:
         if found[1] is None:
             raise Unknown
         return found[1]
+
+    def divisions(self, e: Any) -> list[tuple[int, list[E.Var]]]:
+        """The constants by which something in an expression is divided, each with the variables of
+        what is."""
+        found = self.divided.get(id(e))
+        if found is None:
+            made = []
+            for x in nodes(e):
+                divisor = const_int(x.b) if type(x) in _DIVISIONS else None
+                if divisor:
+                    made.append((abs(divisor), list(self.variables(x.a))))
+            found = self.divided[id(e)] = (e, made)
+        return found[1]
+
+    def coefficients(self, e: Any) -> list[E.PrimExpr]:
+        """`detect_linear_equation` in the variables of the threads."""
+        found = self.linear.get(id(e))
+        if found is None:
+            parts = detect_linear_equation(e, list(self.threads))
+            found = self.linear[id(e)] = (e, parts)
+        return found[1]
+
+    def difference(self, x: Any, y: Any) -> Any:
+        """x - y, simplified."""
+        key = (id(x), id(y))
+        found = self.differences.get(key)
+        if found is None:
+            found = self.differences[key] = (x, y, self.analyzer.simplify(x - y))
+        return found[2]
+
+
+def terms(e: Any, factor: int = 1) -> list[tuple[int, Any]]:
+    """e as a sum of factor * term."""
+    out: list[tuple[int, Any]] = []
+    stack = [(factor, e)]
+    while stack:
+        k, x = stack.pop()
+        kind = type(x)
+        if kind is E.Add:
+            stack += [(k, x.b), (k, x.a)]
+        elif kind is E.Sub:
+            stack += [(-k, x.b), (k, x.a)]
+        elif kind is E.Mul and isinstance(x.b, E.IntImm):
+            stack.append((k * x.b.value, x.a))
+        elif kind is E.Mul and isinstance(x.a, E.IntImm):
+            stack.append((k * x.a.value, x.b))
+        else:
+            out.append((k, x))
+    return out
 
 
 def _var(e: E.Var, env: Env) -> Values:

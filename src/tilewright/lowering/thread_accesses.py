@@ -11,7 +11,7 @@ conflict.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd, lcm, prod
 from typing import Any
@@ -19,17 +19,19 @@ from typing import Any
 import numpy as np
 
 from ..arith.analyzer import Analyzer
-from ..arith.linear import detect_linear_equation
 from ..loopir import expr as E
 from ..loopir.equal import structural_equal
 from ..loopir.expr import const, const_int
 from ..loopir.subst import substitute
 from ..loopir.visit import nodes
-from .index_values import Seen, Unknown, values_of
+from .index_values import Seen, Unknown, terms, values_of
 
 MOST_POINTS = 1 << 22
 _PRIVATE = (E.BufferLoad, E.Call, E.Let)
 _MOST_CASES = 64
+
+# of a variable, in a case that is looked at: a number, or a multiple of a factor and the remainder
+_Value = int | tuple[E.Var, int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,10 +118,12 @@ class Conflicts:
         self.answers: dict[tuple[int, int], tuple[Access, Access, bool]] = {}
         self.finer: dict[tuple[int, int], tuple[Access, Access]] = {}
         self.owners: dict[int, tuple[Access, _Owners | None]] = {}
-        self.cases: dict[tuple[int, Any], tuple[Access, Access]] = {}
+        self.cases: dict[tuple[Any, ...], tuple[Access, Access]] = {}
         self.seen = Seen(self.threads)
         self.asked: dict[int, tuple[Access, dict[E.Var, None]]] = {}
         self.parts: dict[tuple[int, ...], tuple[Any, Any, list[tuple[int, Any]]]] = {}
+        self.bounded: dict[int, tuple[Access, set[E.Var]]] = {}
+        self.reached: dict[tuple[Any, ...], tuple[Access, _Owners | None]] = {}
 
     def between(self, a: Access, b: Access) -> bool:
         """Whether a barrier must separate them."""
@@ -171,9 +175,7 @@ class Conflicts:
         on some of those that make both accesses, as far as can be seen: its strides are often
         unknown, and different elements of a thread's own are what they then reach."""
         threads = list(self.threads)
-        mine, theirs = (detect_linear_equation(x.index, threads) for x in (a, b))
-        if mine is None or theirs is None:
-            return False
+        mine, theirs = self.seen.coefficients(a.index), self.seen.coefficients(b.index)
         if not all(structural_equal(x, y) for x, y in zip(mine[:-1], theirs[:-1])):
             return True
         places: list[tuple[int, Any]] = []
@@ -181,57 +183,67 @@ class Conflicts:
             if const_int(k) != 0:
                 places.append((prod(int(self.threads[x].max()) + 1 for _, x in places), v))
         # as if each of these threads had an element of its own
-        x, y = (self._enumerate(replace(e, lanes=1), places, self.count) for e in (a, b))
+        x, y = self._reached(a, places), self._reached(b, places)
         return x is None or y is None or _clash(a, b, (x.low, x.high), (y.low, y.high))
 
-    def _residues(self, a: Access, b: Access) -> list[dict[E.Var, Any]]:
+    def _reached(self, a: Access, places: list[tuple[int, Any]]) -> _Owners | None:
+        """Who makes an access, as if its element were the number that `places` give a thread."""
+        key = (id(a), *places)
+        found = self.reached.get(key)
+        if found is None:
+            owners = self._enumerate(replace(a, lanes=1), places, self.count)
+            found = self.reached[key] = (a, owners)
+        return found[1]
+
+    def _residues(self, a: Access, b: Access) -> Iterator[dict[E.Var, _Value]]:
         """The cases to look at: variables that stand under a division by a constant, as that
         constant times another variable plus each remainder."""
-        free = {v for x in (a, b) for v in self.seen.variables(x.index) if not self._varies(x, v)}
         periods: dict[E.Var, int] = {}
-        for x in (*nodes(a.index), *nodes(b.index)):
-            if type(x) in (E.FloorMod, E.FloorDiv, E.Mod, E.Div):
-                divisor = const_int(x.b)
-                if not divisor:
-                    continue
-                for v in self.seen.variables(x.a):
+        divisions = (*self.seen.divisions(a.index), *self.seen.divisions(b.index))
+        if divisions:
+            free = {
+                v for x in (a, b) for v in self.seen.variables(x.index) if not self._varies(x, v)
+            }
+            for divisor, variables in divisions:
+                for v in variables:
                     if v in free:
-                        periods[v] = lcm(periods.get(v, 1), abs(divisor))
+                        periods[v] = lcm(periods.get(v, 1), divisor)
         if prod(periods.values()) > _MOST_CASES:
-            return [{}]
+            yield {}
+            return
         multiples = {v: E.Var(f"{v.name}_q", v.dtype) for v in periods}
-        cases = itertools.product(*(range(p) for p in periods.values()))
-        return [
-            {v: multiples[v] * p + r for (v, p), r in zip(periods.items(), rests)}
-            for rests in cases
-        ]
+        for rests in itertools.product(*(range(p) for p in periods.values())):
+            yield {v: (multiples[v], p, r) for (v, p), r in zip(periods.items(), rests)}
 
-    def _values(self, a: Access, b: Access) -> list[dict[E.Var, Any]]:
+    def _values(self, a: Access, b: Access) -> Iterator[dict[E.Var, _Value]]:
         """All values of the variables, where they are few."""
         free = [v for v in {**self._asked(a), **self._asked(b)} if v in self.ranges]
         spans = [self.ranges[v] for v in free]
         if not free or prod(n for _, n in spans) > _MOST_CASES:
             raise Unknown
-        choices = (range(low, low + n) for low, n in spans)
-        return [dict(zip(free, case)) for case in itertools.product(*choices)]
+        for case in itertools.product(*(range(low, low + n) for low, n in spans)):
+            yield dict(zip(free, case))
 
-    def _case(self, a: Access, values: dict[E.Var, Any]) -> Access:
+    def _case(self, a: Access, values: dict[E.Var, _Value]) -> Access:
         """The access where variables have other values: numbers, or expressions of others.
 
         Only the index gets them put in, and only where that may tell more than its values do:
         conditions are long, and what is not a number they do not need.
         """
-        values = {v: values[v] for v in self._asked(a) if v in values}
+        values = {v: values[v] for v in self._asked(a) if v in values} if values else {}
         if not values:
             return a
-        key = (id(a), tuple((v, e if type(e) is int else str(e)) for v, e in values.items()))
+        key = (id(a), *((v, x if type(x) is int else x[1:]) for v, x in values.items()))
         found = self.cases.get(key)
         if found is None:
-            known = {v: e for v, e in values.items() if type(e) is int}
+            known = {v: x for v, x in values.items() if type(x) is int}
             index = a.index
             free = (v for v in self.seen.variables(index) if not self._varies(a, v))
             if not all(v in known for v in free):
-                inside = {v: const(e, v.dtype) if v in known else e for v, e in values.items()}
+                inside = {
+                    v: const(x, v.dtype) if isinstance(x, int) else x[0] * x[1] + x[2]
+                    for v, x in values.items()
+                }
                 index = Analyzer().simplify(substitute(index, inside))
             found = self.cases[key] = (a, replace(a, index=index, known=known))
         return found[1]
@@ -273,7 +285,7 @@ class Conflicts:
         )
         if numbers:
             return int(values_of(same_a, a.known)) - int(values_of(same_b, b.known))
-        shift = const_int(Analyzer().simplify(same_a - same_b))
+        shift = const_int(self.seen.difference(same_a, same_b))
         if shift is None:
             raise Unknown
         return shift
@@ -284,7 +296,7 @@ class Conflicts:
         same_a, varying_a = self._parts(a)
         same_b, varying_b = self._parts(b)
         shift, period = 0, 0
-        for factor, term in _terms(Analyzer().simplify(same_a - same_b)):
+        for factor, term in terms(self.seen.difference(same_a, same_b)):
             if isinstance(term, E.IntImm):
                 shift += factor * term.value
             else:
@@ -305,6 +317,9 @@ class Conflicts:
 
     def _bounded(self, a: Access) -> set[E.Var]:
         """Threads, and loops of which the bounds are known."""
+        known = self.bounded.get(id(a))
+        if known is not None:
+            return known[1]
         found = set(self.threads)
         env = {v: ids.reshape(-1, 1) for v, ids in self.threads.items()}
         for v, low, extent in a.loops:
@@ -313,6 +328,7 @@ class Conflicts:
             except Unknown:
                 continue
             found.add(v)
+        self.bounded[id(a)] = (a, found)
         return found
 
     def _parts(self, a: Access) -> tuple[Any, list[tuple[int, Any]]]:
@@ -322,7 +338,7 @@ class Conflicts:
         if found is None:
             same: Any = const(0)
             varying: list[tuple[int, Any]] = []
-            for factor, term in _terms(a.index):
+            for factor, term in terms(a.index):
                 if any(self._moves(a, x) for x in nodes(term)):
                     varying.append((factor, term))
                 else:
@@ -426,23 +442,3 @@ def _clash(a: Access, b: Access, x: tuple[Any, Any], y: tuple[Any, Any]) -> bool
         return bool(np.any(both))
     one = (x[0] == x[1]) & (y[0] == y[1]) & (x[0] == y[0])
     return bool(np.any(both & ~one))
-
-
-def _terms(e: Any, factor: int = 1) -> list[tuple[int, Any]]:
-    """e as a sum of factor * term."""
-    out: list[tuple[int, Any]] = []
-    stack = [(factor, e)]
-    while stack:
-        k, x = stack.pop()
-        kind = type(x)
-        if kind is E.Add:
-            stack += [(k, x.b), (k, x.a)]
-        elif kind is E.Sub:
-            stack += [(-k, x.b), (k, x.a)]
-        elif kind is E.Mul and isinstance(x.b, E.IntImm):
-            stack.append((k * x.b.value, x.a))
-        elif kind is E.Mul and isinstance(x.a, E.IntImm):
-            stack.append((k * x.a.value, x.b))
-        else:
-            out.append((k, x))
-    return out
