@@ -137,9 +137,10 @@ def _matrix(rng: random.Random, dtype: str, opened: Open) -> Drawn:
 
 def _convolution(rng: random.Random, dtype: str, opened: Open) -> Drawn:
     last, groups = rng.random() < 0.5, rng.choice((1, 1, 1, 1, 2, 3))
-    taps, stride, dilation = rng.choice((1, 1, 3, 3, 3, 5)), rng.choice((1, 1, 2)), 1
+    taps = rng.choice((1, 1, 3, 3, 3, 5))
+    stride: Any = rng.choice((1, 1, 2))
     dilation = 2 if taps > 1 and rng.random() < 0.15 else 1
-    pad = rng.choice((0, taps // 2, taps // 2))
+    pad: Any = rng.choice((0, taps // 2, taps // 2))
     c, f = (rng.choice(CHANNELS) for _ in range(2))
     if rng.random() < 0.2:  # enough for warp groups
         last, groups, c, f = True, 1, rng.choice((40, 64, 72, 128)), rng.choice((32, 40, 64, 104))
@@ -147,10 +148,8 @@ def _convolution(rng: random.Random, dtype: str, opened: Open) -> Drawn:
     h, w = (max(reach, rng.choice((3, 5, 7, 8, 9, 14, 16))) for _ in range(2))
     n = rng.choice((1, 1, 2))
     if rng.random() < 0.2:
-        pad, stride = (
-            [rng.choice((0, 1, taps // 2)) for _ in range(4)],
-            rng.choice(((1, 2), (3, 1))),
-        )
+        pad = [rng.choice((0, 1, taps // 2)) for _ in range(4)]
+        stride = rng.choice(((1, 2), (3, 1)))
     one_each = c < 40 and rng.random() < 0.2
     filters = (1, taps, taps) if one_each else (c, taps, taps)
     many = c if one_each else groups * f

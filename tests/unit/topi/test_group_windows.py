@@ -36,7 +36,7 @@ def built(shape: Any, kernel: Any, kind: str, how: Any, end: str, target: str = 
     """(function, arguments): a convolution, plain or with what follows it."""
     x = te.placeholder(shape, kind, name="x")
     w = te.placeholder((*kernel[:2], shape[3], kernel[2]), kind, name="w")
-    y = topi.nn.conv2d_nhwc(x, w, *how, out_dtype="int32" if kind == "int8" else "float32")
+    y: Any = topi.nn.conv2d_nhwc(x, w, *how, "int32" if kind == "int8" else "float32")
     args = [x, w]
     if end:
         bias = te.placeholder((kernel[2],), y.dtype, name="bias")
@@ -170,7 +170,7 @@ def test_images_that_are_parts_of_larger_ones(how: Any) -> None:
     w = te.placeholder((3, 3, 64, 64), "float16", name="w")
     y = topi.nn.conv2d_nhwc(x, w, ONE, (1, 1, 1, 1), ONE, out_dtype="float32")
     buffer = tir.decl_buffer(x.shape, x.dtype, "x", **how)
-    f = tw.build(topi.default_schedule(y, HOPPER), [x, w, y], HOPPER, binds={x: buffer})
+    f: Any = tw.build(topi.default_schedule(y, HOPPER), [x, w, y], HOPPER, binds={x: buffer})
     rng = np.random.default_rng(3)
     whole = rng.integers(-3, 4, (2, 9, 8, 72)).astype("float16")
     filters = rng.integers(-3, 4, (3, 3, 64, 64)).astype("float16")
