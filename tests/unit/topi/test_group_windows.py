@@ -36,7 +36,9 @@ def built(shape: Any, kernel: Any, kind: str, how: Any, end: str, target: str = 
     """(function, arguments): a convolution, plain or with what follows it."""
     x = te.placeholder(shape, kind, name="x")
     w = te.placeholder((*kernel[:2], shape[3], kernel[2]), kind, name="w")
-    y: Any = topi.nn.conv2d_nhwc(x, w, *how, "int32" if kind == "int8" else "float32")
+    strides, pads, dilation = how
+    sums = "int32" if kind == "int8" else "float32"
+    y: Any = topi.nn.conv2d_nhwc(x, w, strides, pads, dilation, out_dtype=sums)
     args = [x, w]
     if end:
         bias = te.placeholder((kernel[2],), y.dtype, name="bias")
