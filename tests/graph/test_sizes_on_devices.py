@@ -72,6 +72,30 @@ def test_a_convolutional_network(target: str, sizes: str) -> None:
     check(model, *({"x": floats(n, 3, h, w)} for n, h, w in shapes), target=target)
 
 
+@pytest.mark.parametrize("target", CUDA[1:])
+def test_convolutions_of_any_number_of_images_are_made_by_tensor_cores(target: str) -> None:
+    model = model_of(
+        """
+        net (float[n, 64, 10, 9] x) => (float[n, 64, 5, 5] y) {
+            a = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (x, w1, bias)
+            b = Relu (a)
+            c = Conv <pads = [1, 1, 1, 1]> (b, w2)
+            d = Add (b, c)
+            y = Conv (d, w3)
+        }""",
+        w1=floats(64, 64, 3, 3) / 24,
+        w2=floats(64, 64, 3, 3) / 24,
+        w3=floats(64, 64, 1, 1) / 8,
+        bias=floats(64),
+    )
+    images = [{"x": floats(n, 64, 10, 9)} for n in (1, 3, 8)]
+    net = check(model, *images, target=target, precision="float16")
+    module = as_a(DeviceExecutable, net.whole).module.imported_modules[0]
+    kernels = module.get_source().split("__global__")[1:]
+    assert sum("mma" in k for k in kernels) == 3
+    assert sum("im2col" in k for k in kernels) == (3 if "90a" in target else 0)
+
+
 @pytest.mark.parametrize("kind, gates", [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
 def test_recurrent_layers_in_batches_of_any_size(kind: str, gates: int) -> None:
     rows = gates * 20
