@@ -140,6 +140,16 @@ def _in_cluster(
     return options[machine.choose(name, "cluster", order)]
 
 
+def _in_rows(s: Schedule, product: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
+    """The sums in shared memory, as they are in the product, and those in registers."""
+    if product.op is out.op:
+        shared = s.cache_write(out, "shared")
+    else:
+        s[product].set_scope("shared")
+        shared = product
+    return shared, s.cache_write(shared, "local")
+
+
 def _in_fours(s: Schedule, product: Tensor) -> tuple[Tensor, Tensor]:
     """The sums in shared memory, (four, row of it, column), which the output reads instead of a
     product, and those in registers."""
@@ -210,16 +220,8 @@ def schedule_on_warp_groups(
     lanes = VECTOR_BYTES // parse(stage.op.output_dtype(0)).nbytes
     lanes = whole_vectors(extent_of(stage.op.axis[-1]), lanes)
     # eight sums of a thread or more are accesses to every other piece of 16 bytes
-    if lanes >= 8:
-        tile = replace(tile, fours=True)
-        shared, total = _in_fours(s, product)
-    else:
-        if product.op is out.op:
-            shared = s.cache_write(out, "shared")
-        else:
-            s[product].set_scope("shared")
-            shared = product
-        total = s.cache_write(shared, "local")
+    tile = replace(tile, fours=lanes >= 8)
+    shared, total = _in_fours(s, product) if tile.fours else _in_rows(s, product, out)
     *batch, i, j = stage.op.axis
     if tile.windows is not None and tile.length is None:
         batch, i = [], fused(stage, [*batch, i])
