@@ -233,7 +233,7 @@ class Conflicts:
         values = {v: values[v] for v in self._asked(a) if v in values} if values else {}
         if not values:
             return a
-        key = (id(a), *((v, x if type(x) is int else x[1:]) for v, x in values.items()))
+        key = (id(a), *((v, x if isinstance(x, int) else x[1:]) for v, x in values.items()))
         found = self.cases.get(key)
         if found is None:
             known = {v: x for v, x in values.items() if type(x) is int}
