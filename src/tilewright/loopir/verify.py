@@ -22,7 +22,6 @@ from .verify_expr import CHECKS, access, accessed
 from .visit import children, tree_size
 
 _MOST_PRINTED = 1_000_000  # nodes
-_MOST_VARIABLES = 128  # of a statement that is remembered: programs may be deep
 
 
 class _Broken(Exception):
@@ -38,9 +37,6 @@ class Verified:
         """Nodes whose own types are right."""
         self.whole: dict[int, tuple[Any, frozenset[E.Var]]] = {}
         """Expressions of statements that are right where some variables are in scope."""
-        self.statements: dict[int, tuple[S.Stmt, frozenset[E.Var], frozenset[E.Var]]] = {}
-        """Statements that are right where some variables are in scope and others, which they
-        define, are not."""
 
 
 class _Verifier:
@@ -52,9 +48,7 @@ class _Verifier:
         self.func = func
         self.before = before
         self.scope: dict[E.Var, str] = {}
-        self.asked: list[E.Var] = []  # variables that had to be in scope
-        self.defined: list[E.Var] = []  # those that had to be in none
-        self.dependent = 0  # statements that more than that decides about
+        self.asked: list[E.Var] = []  # variables that had to be in scope, of one expression
         self.threads: dict[str, list[Any]] = {}
         self.stack: list[Any] = []
         self.owner: S.Stmt | None = None
@@ -65,42 +59,11 @@ class _Verifier:
         stack.append(self.func.body)
         while stack:
             item = stack.pop()
-            if not isinstance(item, S.Stmt):
-                item()
-                continue
-            self.owner = item
-            if not self.is_known(item):
-                found = len(self.asked), len(self.defined), self.dependent
-                stack.append(partial(self.keep, item, *found))
+            if isinstance(item, S.Stmt):
+                self.owner = item
                 self.statement(item)
-
-    def is_known(self, s: S.Stmt) -> bool:
-        """Whether a statement was right before, where the same holds of its variables."""
-        known = self.before.statements.get(id(s))
-        if known is None:
-            return False
-        _, asked, defined = known
-        scope = self.scope.keys()
-        if not (scope >= asked and scope.isdisjoint(defined)):
-            return False
-        self.asked += asked
-        self.defined += defined
-        return True
-
-    def keep(self, s: S.Stmt, asked: int, defined: int, dependent: int) -> None:
-        """Remember a statement that is right. `asked`, `defined`: where its variables begin in the
-        lists of them; a variable that it defines is asked for within alone, or it would have been
-        in scope when it was defined."""
-        if dependent != self.dependent:
-            return
-        if len(self.defined) - defined <= _MOST_VARIABLES:
-            inside = frozenset(self.defined[defined:])
-            outside = frozenset(self.asked[asked:]) - inside
-            self.asked[asked:] = outside
-            if len(outside) <= _MOST_VARIABLES:
-                self.before.statements[id(s)] = s, outside, inside
-                return
-        self.dependent += 1  # neither are those around it: their variables are more
+            else:
+                item()
 
     def require(self, holds: bool, text: str) -> None:
         if not holds:
@@ -115,7 +78,6 @@ class _Verifier:
         if v in self.scope:
             raise _Broken(f"{what} {v.name} is defined again inside its scope ({self.scope[v]})")
         self.scope[v] = what
-        self.defined.append(v)
         self.stack.append(partial(self.scope.pop, v))
 
     def signature(self) -> None:
@@ -141,11 +103,10 @@ class _Verifier:
         if known is not None and self.scope.keys() >= known[1]:
             self.asked += known[1]
             return
-        start = len(self.asked)
+        around, self.asked = self.asked, []
         if not self.walked(root):
-            asked = frozenset(self.asked[start:])
-            self.asked[start:] = asked
-            self.before.whole[id(root)] = root, asked
+            self.before.whole[id(root)] = root, frozenset(self.asked)
+        self.asked += around
 
     def walked(self, root: Any) -> bool:
         """Check all nodes below; whether some of them are lets, whose variables come in scope."""
@@ -182,7 +143,6 @@ class _Verifier:
             return before
         self.require(e.var not in self.scope, f"{e.var.name} is defined again inside its scope")
         self.scope[e.var] = "let"
-        self.defined.append(e.var)
         stack += [(e, seen), e.body]
         return set()
 
@@ -275,7 +235,6 @@ class _Verifier:
         self.push(s.body)
 
     def thread(self, s: S.AttrStmt) -> None:
-        self.dependent += 1  # on the threads around it
         axis = s.node
         if not isinstance(axis, IterVar):
             raise _Broken(f"{s.attr_key} of {axis!r}, which is no thread axis")
@@ -321,8 +280,6 @@ class _Verifier:
         self.integers(f"an extent of {b.name}", (*b.shape, *b.strides))
         self.require(b.data.dtype == "handle", f"the memory of {b.name} is {b.data.dtype}")
         self.define(b.data, "allocation")
-        if isinstance(b.elem_offset, E.Var):
-            self.dependent += 1  # on whether the offset is in scope
         if isinstance(b.elem_offset, E.Var) and b.elem_offset not in self.scope:
             self.define(b.elem_offset, "offset of allocation")
         self.push(s.body)
