@@ -178,7 +178,8 @@ def _root_domains(
         if point is not None and stage.attach_spec().attach_type != SCAN_UPDATE:
             raise ScheduleError(f"Output must be attached at root: {stage.name}")
         return result
-    if stage.layout is not None and point is None and not in_scan(stage):
+    fixed = stage.layout is not None or _in_tiles(b, stage)
+    if fixed and point is None and not in_scan(stage):
         return result
     regions: Regions = {t: [[] for _ in t.shape] for t in op.outputs}
     for reader in {r.id: r for t in op.outputs for r in readers.get(t, ())}.values():
@@ -195,6 +196,13 @@ def _root_domains(
             assert cover is not None
             result[axis] = (cover.min, cast(axis.var.dtype, _positive(cover.extent)))
     return result
+
+
+def _in_tiles(b: Bounds, stage: StageState) -> bool:
+    """Whether tensor intrinsics compute what a stage is made of: its tiles, of fixed sizes, are cut
+    of the whole, and of a part they would be others."""
+    made = (stage, *b.inside.get(stage.id, ()))
+    return any(x.attr(leaf).tensor_intrin for x in made for leaf in x.leaf_iter_vars)
 
 
 def _covers(b: Bounds, interval: IntervalSet, dom: Range) -> bool:

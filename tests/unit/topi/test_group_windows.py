@@ -136,6 +136,25 @@ def test_images_of_another_kernel_that_are_not_read_to_their_ends(
     assert "im2col" in source
 
 
+@pytest.mark.parametrize("target", [HOPPER, "cuda -arch=sm_80"])
+@pytest.mark.parametrize(("taps", "stride"), [(1, 2), (3, 3)])
+def test_a_convolution_of_which_not_all_is_read(taps: int, stride: int, target: str) -> None:
+    """Its tiles are those of the whole result, though strides reach a part of that alone."""
+    x = te.placeholder((1, 16, 16, 64), "float16", name="x")
+    a = te.placeholder((3, 3, 64, 64), "float16", name="a")
+    b = te.placeholder((taps, taps, 64, 64), "float16", name="b")
+    first, second = (ONE, (1, 1, 1, 1), ONE), ((stride, stride), (0, 0, 0, 0), ONE)
+    y = topi.cast(topi.nn.relu(topi.nn.conv2d_nhwc(x, a, *first, out_dtype="float32")), "float16")
+    z = topi.nn.conv2d_nhwc(y, b, *second, out_dtype="float32")
+    f = tw.build(topi.default_schedule(z, target), [x, a, b, z], target)
+    rng = np.random.default_rng(9)
+    given = [rng.integers(-1, 2, [int(d) for d in t.shape]).astype(t.dtype) for t in (x, a, b)]
+    between = np.maximum(convolved(*given[:2], *first), 0)
+    out = np.zeros([int(d) for d in z.shape], "float32")
+    assert not any(r.findings for r in f.run_simt(*given, out).values())
+    np.testing.assert_array_equal(out, convolved(between, given[2], *second))
+
+
 @pytest.mark.parametrize("pad", [0, 1])
 @pytest.mark.parametrize(
     ("before", "after", "number"), [((1, 1), (1, 2), 0), ((1, 0), (0, 1), 1), ((-1, -2), (1, 0), 0)]

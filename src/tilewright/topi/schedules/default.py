@@ -179,6 +179,7 @@ def _inline_others(s: Schedule, anchor: Any, out: Tensor, padded: tuple[str, ...
 def _stage_by_stage(s: Schedule, rules: Rules[M], machine: M) -> None:
     """Cheap stages inlined, the others one after another, each with the element-wise stages that
     follow it alone."""
+    _share_padding(s)
     readers = s.consumers()
     kinds = {id(x): _kind(x.op, rules) for x in s.stages}
     by_structure = [x for x in s.stages if kinds[id(x)] in ("matmul", "contraction")]
@@ -189,7 +190,7 @@ def _stage_by_stage(s: Schedule, rules: Rules[M], machine: M) -> None:
         if not isinstance(op, ComputeOp) or id(stage) in done or op.tag in HALVES:
             continue
         if kinds[id(stage)] and op.num_outputs == 1 and rules.anchors:
-            end = _end_of(s, stage, kinds, readers)
+            end = _end_of(s, stage, kinds, readers, done)
             done.update(id(x) for x in end)
             for between in end[:-1]:
                 if between is not stage:
@@ -198,7 +199,7 @@ def _stage_by_stage(s: Schedule, rules: Rules[M], machine: M) -> None:
             rules.anchors[kinds[id(stage)]](s, op.output(0), out, machine)
         elif op.reduce_axis:
             several = rules.ends_several and op.num_outputs > 1
-            end = _end_of(s, stage, kinds, readers) if several else [stage]
+            end = _end_of(s, stage, kinds, readers, done) if several else [stage]
             done.update(id(x) for x in end)
             for between in end[1:-1]:
                 between.compute_inline()
@@ -213,6 +214,18 @@ def _stage_by_stage(s: Schedule, rules: Rules[M], machine: M) -> None:
                 rules.arrange(stage, list(op.axis), machine)
 
 
+def _share_padding(s: Schedule) -> None:
+    """Let who reads padding that is stored anyway, or that several read, read an array as others
+    are: rules take what is called padding for that of their anchor alone."""
+    for stage in list(s.stages):
+        if not isinstance(stage.op, ComputeOp) or not stage.op.tag.endswith("pad"):
+            continue
+        t = stage.op.output(0)
+        found = {id(r): r.op for r in s.consumers().get(t, ())}
+        if found and (stage.is_output or len(found) > 1):
+            s.cache_read(t, "global", list(found.values()))
+
+
 _GROWN = 1500  # nodes of an expression in which another is written out several times
 
 
@@ -224,14 +237,17 @@ def _grows(s: Schedule, stage: Any, reader: Any) -> bool:
     return reads * sum(1 for body in stage.op.body for _ in walk(body)) > _GROWN
 
 
-def _end_of(s: Schedule, anchor: Any, kinds: Any, readers: Any) -> list[Any]:
-    """An anchor and the element-wise stages behind it, each the only reader of the one before."""
+def _end_of(s: Schedule, anchor: Any, kinds: Any, readers: Any, done: set[int]) -> list[Any]:
+    """An anchor and the element-wise stages behind it, each the only reader of the one before, but
+    for those that are `done`: they are behind another anchor, too."""
     found = [anchor]
     while not found[-1].is_output:
         next_ones = {id(r): r for t in found[-1].op.outputs for r in readers.get(t, ())}
         (reader, *more) = next_ones.values() or (None,)
         behind = {id(x) for x in found}
         if more or reader is None or not isinstance(reader.op, ComputeOp) or kinds[id(reader)]:
+            break
+        if id(reader) in done:
             break
         same = [extent_of(a) for a in reader.op.axis] == [extent_of(a) for a in anchor.op.axis]
         if not same or not _element_wise(s, reader, behind) or reader.op.num_outputs != 1:
