@@ -86,10 +86,7 @@ class Search:
             return True
         following = self._eliminations(x)
         following.sort(key=_difficulty)
-        for y in following:  # no generator: most of the time of a proof is spent here
-            if self.proves(y, depth - 1):
-                return True
-        return False
+        return any(self.proves(y, depth - 1) for y in following)
 
     def _eliminations(self, x: Lin) -> list[Lin]:
         found = []
