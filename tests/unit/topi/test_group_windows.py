@@ -32,13 +32,16 @@ def convolved(x: Any, w: Any, strides: Any, pads: Any, dilation: Any) -> Any:
     return out
 
 
+def conv(x: Any, w: Any, how: Any, sums: str = "float32") -> Any:
+    strides, pads, dilation = how
+    return topi.nn.conv2d_nhwc(x, w, strides, pads, dilation, out_dtype=sums)
+
+
 def built(shape: Any, kernel: Any, kind: str, how: Any, end: str, target: str = HOPPER) -> Any:
     """(function, arguments): a convolution, plain or with what follows it."""
     x = te.placeholder(shape, kind, name="x")
     w = te.placeholder((*kernel[:2], shape[3], kernel[2]), kind, name="w")
-    strides, pads, dilation = how
-    sums = "int32" if kind == "int8" else "float32"
-    y: Any = topi.nn.conv2d_nhwc(x, w, strides, pads, dilation, out_dtype=sums)
+    y = conv(x, w, how, "int32" if kind == "int8" else "float32")
     args = [x, w]
     if end:
         bias = te.placeholder((kernel[2],), y.dtype, name="bias")
@@ -110,7 +113,7 @@ def through(x: Any, data: Any, taps: int, stride: int, pad: int) -> tuple[Any, A
     made, values = data
     w = te.placeholder((taps, taps, 64, 64), "float16", name="w")
     how = ((stride, stride), (pad, pad, pad, pad), ONE)
-    z = topi.nn.conv2d_nhwc(made, w, *how, out_dtype="float32")
+    z = conv(made, w, how)
     f = tw.build(topi.default_schedule(z, HOPPER), [x, w, z], HOPPER)
     rng = np.random.default_rng(5)
     given = rng.integers(-3, 4, [int(d) for d in x.shape]).astype(x.dtype)
@@ -143,10 +146,9 @@ def test_a_convolution_of_which_not_all_is_read(taps: int, stride: int, target: 
     x = te.placeholder((1, 16, 16, 64), "float16", name="x")
     a = te.placeholder((3, 3, 64, 64), "float16", name="a")
     b = te.placeholder((taps, taps, 64, 64), "float16", name="b")
-    first: Any = (ONE, (1, 1, 1, 1), ONE)
-    second: Any = ((stride, stride), (0, 0, 0, 0), ONE)
-    y = topi.cast(topi.nn.relu(topi.nn.conv2d_nhwc(x, a, *first, out_dtype="float32")), "float16")
-    z = topi.nn.conv2d_nhwc(y, b, *second, out_dtype="float32")
+    first, second = (ONE, (1, 1, 1, 1), ONE), ((stride, stride), (0, 0, 0, 0), ONE)
+    y = topi.cast(topi.nn.relu(conv(x, a, first)), "float16")
+    z = conv(y, b, second)
     f = tw.build(topi.default_schedule(z, target), [x, a, b, z], target)
     rng = np.random.default_rng(9)
     given = [rng.integers(-1, 2, [int(d) for d in t.shape]).astype(t.dtype) for t in (x, a, b)]
@@ -190,7 +192,7 @@ def test_images_that_are_padded_before(before: Any, after: Any, number: int, pad
 def test_images_that_are_parts_of_larger_ones(how: Any) -> None:
     x = te.placeholder((2, 9, 8, 64), "float16", name="x")
     w = te.placeholder((3, 3, 64, 64), "float16", name="w")
-    y = topi.nn.conv2d_nhwc(x, w, ONE, (1, 1, 1, 1), ONE, out_dtype="float32")
+    y = conv(x, w, (ONE, (1, 1, 1, 1), ONE))
     buffer = tir.decl_buffer(x.shape, x.dtype, "x", **how)
     f: Any = tw.build(topi.default_schedule(y, HOPPER), [x, w, y], HOPPER, binds={x: buffer})
     rng = np.random.default_rng(3)
@@ -206,7 +208,7 @@ def test_images_that_are_parts_of_larger_ones(how: Any) -> None:
 def test_images_whose_channels_are_no_neighbours_lie_in_no_view() -> None:
     x = te.placeholder((2, 9, 8, 64), "float16", name="x")
     w = te.placeholder((3, 3, 64, 64), "float16", name="w")
-    y = topi.nn.conv2d_nhwc(x, w, ONE, (1, 1, 1, 1), ONE, out_dtype="float32")
+    y = conv(x, w, (ONE, (1, 1, 1, 1), ONE))
     buffer = tir.decl_buffer(x.shape, x.dtype, "x", strides=[9216, 1024, 128, 2])
     with pytest.raises(ScheduleError, match="no array of all elements"):
         tw.build(topi.default_schedule(y, HOPPER), [x, w, y], HOPPER, binds={x: buffer})
