@@ -178,8 +178,8 @@ def _root_domains(
         if point is not None and stage.attach_spec().attach_type != SCAN_UPDATE:
             raise ScheduleError(f"Output must be attached at root: {stage.name}")
         return result
-    fixed = stage.layout is not None or _in_tiles(b, stage)
-    if fixed and point is None and not in_scan(stage):
+    whole = stage.layout is not None or _in_tiles(b, stage)
+    if whole and point is None and not in_scan(stage):
         return result
     regions: Regions = {t: [[] for _ in t.shape] for t in op.outputs}
     for reader in {r.id: r for t in op.outputs for r in readers.get(t, ())}.values():
