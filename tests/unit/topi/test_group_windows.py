@@ -109,7 +109,7 @@ def through(x: Any, data: Any, taps: int, stride: int, pad: int) -> tuple[Any, A
     """(result, what NumPy makes of `data`, source): images made of x, which are convolved."""
     made, values = data
     w = te.placeholder((taps, taps, 64, 64), "float16", name="w")
-    how = ((stride, stride), (pad, pad, pad, pad), ONE)
+    how: tuple[Any, Any, Any] = ((stride, stride), (pad, pad, pad, pad), ONE)
     z = topi.nn.conv2d_nhwc(made, w, *how, out_dtype="float32")
     f = tw.build(topi.default_schedule(z, HOPPER), [x, w, z], HOPPER)
     rng = np.random.default_rng(5)
