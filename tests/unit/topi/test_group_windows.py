@@ -14,6 +14,7 @@ from tilewright.topi.tensor_intrin.warp_group_tile import ImageWindows, WarpGrou
 
 HOPPER = "cuda -arch=sm_90a"
 ONE = (1, 1)
+How = tuple[Any, Any, Any]
 
 
 def convolved(x: Any, w: Any, strides: Any, pads: Any, dilation: Any) -> Any:
@@ -60,6 +61,10 @@ def built(shape: Any, kernel: Any, kind: str, how: Any, end: str, target: str = 
         ((5, 7, 7, 128), (1, 1, 64), (ONE, (0, 0, 0, 0), ONE), "float16", "narrow"),
         ((2, 12, 12, 128), (3, 3, 64), (ONE, (1, 1, 1, 1), ONE), "int8", ""),
         ((1, 9, 8, 64), (5, 7, 32), (ONE, (2, 3, 2, 3), ONE), "float16", ""),
+        # fewer windows than four
+        ((1, 1, 1, 64), (1, 1, 32), (ONE, (0, 0, 0, 0), ONE), "float16", "narrow"),
+        ((1, 3, 4, 64), (3, 3, 64), (ONE, (0, 0, 0, 0), ONE), "bfloat16", "narrow"),
+        ((1, 1, 3, 64), (1, 1, 64), (ONE, (0, 0, 0, 0), ONE), "float16", "narrow"),
         # a reduction of many steps, that blocks of a cluster share
         ((1, 6, 6, 512), (3, 3, 64), (ONE, (1, 1, 1, 1), ONE), "float16", "narrow"),
     ],
@@ -109,7 +114,7 @@ def through(x: Any, data: Any, taps: int, stride: int, pad: int) -> tuple[Any, A
     """(result, what NumPy makes of `data`, source): images made of x, which are convolved."""
     made, values = data
     w = te.placeholder((taps, taps, 64, 64), "float16", name="w")
-    how: tuple[Any, Any, Any] = ((stride, stride), (pad, pad, pad, pad), ONE)
+    how: How = ((stride, stride), (pad, pad, pad, pad), ONE)
     z = topi.nn.conv2d_nhwc(made, w, *how, out_dtype="float32")
     f = tw.build(topi.default_schedule(z, HOPPER), [x, w, z], HOPPER)
     rng = np.random.default_rng(5)
@@ -143,13 +148,14 @@ def test_a_convolution_of_which_not_all_is_read(taps: int, stride: int, target: 
     x = te.placeholder((1, 16, 16, 64), "float16", name="x")
     a = te.placeholder((3, 3, 64, 64), "float16", name="a")
     b = te.placeholder((taps, taps, 64, 64), "float16", name="b")
-    first, second = (ONE, (1, 1, 1, 1), ONE), ((stride, stride), (0, 0, 0, 0), ONE)
+    first: How = (ONE, (1, 1, 1, 1), ONE)
+    second: How = ((stride, stride), (0, 0, 0, 0), ONE)
     y = topi.cast(topi.nn.relu(topi.nn.conv2d_nhwc(x, a, *first, out_dtype="float32")), "float16")
     z = topi.nn.conv2d_nhwc(y, b, *second, out_dtype="float32")
     f = tw.build(topi.default_schedule(z, target), [x, a, b, z], target)
     rng = np.random.default_rng(9)
     given = [rng.integers(-1, 2, [int(d) for d in t.shape]).astype(t.dtype) for t in (x, a, b)]
-    between = np.maximum(convolved(*given[:2], *first), 0)
+    between = np.maximum(convolved(given[0], given[1], *first), 0)
     out = np.zeros([int(d) for d in z.shape], "float32")
     assert not any(r.findings for r in f.run_simt(*given, out).values())
     np.testing.assert_array_equal(out, convolved(between, given[2], *second))
