@@ -153,3 +153,15 @@ def test_windows_of_images_that_lie_within_others(first: int) -> None:
     data = {"x": floats(1, 64, 8, 8)}
     ((want,), (got,)) = tg.compile(graph).run(data).values(), net.run(data).values()
     assert np.abs(np.asarray(got, "float32") - want).max() < 4e-3 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("op", ["slice", "pad"])
+def test_what_is_moved_anyway_is_rounded_on_the_way(op: str) -> None:
+    b = Net(17)
+    x = Value("x", (1, 16, 10, 10), "float32")
+    ends: Any = {"begin": [0, 0, 1, 1], "end": [1, 16, 9, 9], "strides": [1] * 4}
+    wide: Any = {"before": [0, 0, 1, 1], "after": [0, 0, 2, 2], "value": 1.0}
+    moved = b.add(op, [x], **(ends if op == "slice" else wide))
+    graph = Graph("net", [x], [b.conv(moved, 16, 3)], b.nodes)
+    net: Any = tg.compile(graph, SM80, dtype="float16")
+    assert len(net.calls) == 3, "to channels last, the convolution, and back"

@@ -199,9 +199,9 @@ def _root_domains(
 
 
 def _in_tiles(b: Bounds, stage: StageState) -> bool:
-    """Whether tensor intrinsics compute what a stage is made of: its tiles, of fixed sizes, are cut
-    of the whole, and of a part they would be others."""
-    made = (stage, *b.inside.get(stage.id, ()))
+    """Whether stages within this one are computed by tensor intrinsics: their tiles, of fixed
+    sizes, are cut of the whole, and of a part they would be others."""
+    made = b.inside.get(stage.id, ())
     return any(x.attr(leaf).tensor_intrin for x in made for leaf in x.leaf_iter_vars)
 
 

@@ -14,6 +14,7 @@ from tilewright.topi.tensor_intrin.warp_group_tile import ImageWindows, WarpGrou
 
 HOPPER = "cuda -arch=sm_90a"
 ONE = (1, 1)
+How = tuple[Any, Any, Any]
 
 
 def convolved(x: Any, w: Any, strides: Any, pads: Any, dilation: Any) -> Any:
@@ -32,7 +33,7 @@ def convolved(x: Any, w: Any, strides: Any, pads: Any, dilation: Any) -> Any:
     return out
 
 
-def conv(x: Any, w: Any, how: Any, sums: str = "float32") -> Any:
+def conv(x: Any, w: Any, how: How, sums: str = "float32") -> Any:
     strides, pads, dilation = how
     return topi.nn.conv2d_nhwc(x, w, strides, pads, dilation, out_dtype=sums)
 
@@ -63,6 +64,10 @@ def built(shape: Any, kernel: Any, kind: str, how: Any, end: str, target: str = 
         ((5, 7, 7, 128), (1, 1, 64), (ONE, (0, 0, 0, 0), ONE), "float16", "narrow"),
         ((2, 12, 12, 128), (3, 3, 64), (ONE, (1, 1, 1, 1), ONE), "int8", ""),
         ((1, 9, 8, 64), (5, 7, 32), (ONE, (2, 3, 2, 3), ONE), "float16", ""),
+        # fewer windows than four
+        ((1, 1, 1, 64), (1, 1, 32), (ONE, (0, 0, 0, 0), ONE), "float16", "narrow"),
+        ((1, 3, 4, 64), (3, 3, 64), (ONE, (0, 0, 0, 0), ONE), "bfloat16", "narrow"),
+        ((1, 1, 3, 64), (1, 1, 64), (ONE, (0, 0, 0, 0), ONE), "float16", "narrow"),
         # a reduction of many steps, that blocks of a cluster share
         ((1, 6, 6, 512), (3, 3, 64), (ONE, (1, 1, 1, 1), ONE), "float16", "narrow"),
     ],

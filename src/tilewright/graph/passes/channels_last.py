@@ -17,7 +17,7 @@ from ...base.dtype import parse
 from ...base.mapped import compact
 from ...topi.elemwise import accumulator
 from ..ir import Graph, Node, Value, constant
-from ..ops import ELEMWISE, OPS
+from ..ops import ELEMWISE, INJECTIVE, OPS
 from .laying import Laying
 
 LEAST_PIXELS = 16  # of the result: a product has rows of a fragment
@@ -34,6 +34,14 @@ def channels_last(graph: Graph, products: Collection[tuple[str, str]]) -> Graph:
 def _is_known(size: Any) -> bool:
     """Whether an extent is a number that products can be tiled for."""
     return isinstance(size, int) and size > 0
+
+
+def _is_of_anchor(v: Value) -> bool:
+    """Whether a value is made by the kernel of a product or reduction, which rounds it, so that
+    moves bring the narrower type; what is moved already is rounded on the way."""
+    while (node := v.producer) is not None and OPS[node.op].kind == ELEMWISE:
+        v = node.inputs[0]
+    return node is not None and OPS[node.op].kind != INJECTIVE
 
 
 class _Last(Laying):
@@ -84,9 +92,8 @@ class _Last(Laying):
         alone = len(self.readers.get(v, ())) == 1 and v not in self.graph.outputs
         if not alone or len(others) != 1 or others[0].shape != v.shape:
             return None
-        # sums are rounded where they are made, so that moves bring the narrower type
         narrows = parse(v.dtype).nbytes < parse(others[0].dtype).nbytes
-        return None if narrows else others[0]
+        return None if narrows and _is_of_anchor(others[0]) else others[0]
 
     def _conv(self, node: Node) -> bool:
         data, kernel = node.inputs

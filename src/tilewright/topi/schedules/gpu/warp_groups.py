@@ -220,7 +220,7 @@ def schedule_on_warp_groups(
     lanes = VECTOR_BYTES // parse(stage.op.output_dtype(0)).nbytes
     lanes = whole_vectors(extent_of(stage.op.axis[-1]), lanes)
     # eight sums of a thread or more are accesses to every other piece of 16 bytes
-    tile = replace(tile, fours=lanes >= 8)
+    tile = replace(tile, fours=lanes >= 8 and tile.there >= 4)
     shared, total = _in_fours(s, product) if tile.fours else _in_rows(s, product, out)
     *batch, i, j = stage.op.axis
     if tile.windows is not None and tile.length is None:
