@@ -27,9 +27,9 @@ SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
 
 @dataclass(frozen=True)
 class ImageWindows:
-    """Images (N[[, D], H], W, C), dense, and their windows, which are the rows of an operand: those
-    of the first image line by line, then those of the next; the steps of a row are its taps, of
-    each `deep` of which the channels are the first, and zeros the rest.
+    """Images (N[[, D], H], W, C), whose channels are neighbours, and their windows, which are the
+    rows of an operand: those of the first image line by line, then those of the next; the steps of
+    a row are its taps, of each `deep` of which the channels are the first, and zeros the rest.
 
     Of W[, H[, D]], in this order: `sizes` of images, `results` (how many windows), `taps`,
     `strides`, `dilation`, and `before`, the zeros in front of an image. How many `images` there are
@@ -66,8 +66,8 @@ class ImageWindows:
         return Pixels(tuple(-low for low in self.before), upper, self.strides)
 
     def map_of(self, dtype: str, lines: int) -> TensorMap:
-        """Of columns of so many windows, a step of the reduction each; of one image where it is not
-        known how many there are."""
+        """Of columns of so many windows, a step of the reduction each, of images that lie side by
+        side; of one image where it is not known how many there are."""
         nbytes = parse(dtype).nbytes
         strides = tuple(nbytes * n for n in accumulate(self.dims[:-1], mul))
         dims = (*self.dims[:-1], self.images if isinstance(self.images, int) else 1)
