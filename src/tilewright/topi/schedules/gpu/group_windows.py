@@ -14,9 +14,9 @@ from typing import Any
 from ....base.dtype import parse
 from ....loopir.construct import cast
 from ....loopir.equal import structural_equal
-from ....loopir.expr import const_int, convert
-from ....loopir.op import if_then_else
+from ....loopir.expr import const_int, convert, is_const
 from ....schedule.api import Schedule
+from ....schedule.state import VIEW
 from ....tensor.axes import reduce_axis
 from ....tensor.compute import compute
 from ....tensor.op import ComputeOp
@@ -37,7 +37,7 @@ from .machine import LIKELY_ROWS, GpuMachine
 from .packing import arrange_packed
 from .planes import padding_of
 from .warp_groups import best_tile, is_array, schedule_on_warp_groups
-from .windows import Windows
+from .windows import Windows, or_zero
 
 _FILLED = 2
 """Times as many steps as there are channels: with more zeros mma.sync, half as fast, is faster."""
@@ -90,7 +90,7 @@ def _images(
     if found is None and w.data.op.tag.endswith("pad"):
         return None  # of a kind that is computed where it is read
     source, before, filler = found or (w.data, (0,) * (rank + 2), cast(kind, 0))
-    if before[0] or before[-1] or not _is_zero(filler) or not _is_array(s, source):
+    if before[0] or before[-1] or not is_const(filler, 0) or not _is_array(s, source):
         return None
     *sizes, channels = (const_int(d) or 0 for d in source.shape[1:])
     n = extents_of(op)[0]
@@ -121,10 +121,6 @@ def _is_array(s: Schedule, source: Tensor) -> bool:
     return is_array(s, source) and (known or are_sizes_likely())
 
 
-def _is_zero(filler: Any) -> bool:
-    return getattr(filler, "value", None) == 0
-
-
 def _restate(
     s: Schedule, conv: Tensor, w: Windows, images: ImageWindows, machine: GpuMachine
 ) -> Tensor:
@@ -133,11 +129,6 @@ def _restate(
     sums, deep = op.output_dtype(0), images.deep
     width, height = (*images.results, 1)[:2]
     across = images.taps[0]
-
-    def of_tap(value: Any, c: Any) -> Any:
-        if deep == w.channels:
-            return value
-        return if_then_else(c < w.channels, value, cast(value.dtype, 0))
 
     def window(p: Any, k: Any) -> Any:
         tap, c = k // deep, k % deep
@@ -148,11 +139,11 @@ def _restate(
                 place, (tap // across, tap % across), w.strides, w.dilation
             )
         ]
-        return of_tap(w.pixel(p // (width * height), c, *at), c)
+        return or_zero(w.pixel(p // (width * height), c, *at), (c, w.channels, deep))
 
     def filter_of(f: Any, k: Any) -> Any:
         tap, c = k // deep, k % deep
-        return of_tap(w.weight(f, c, tap // across, tap % across), c)
+        return or_zero(w.weight(f, c, tap // across, tap % across), (c, w.channels, deep))
 
     filters = extent_of(op.axis[-1])
     windows: Tensor = compute((images.rows, images.steps), window, f"{w.data.op.name}.windows")
@@ -174,5 +165,5 @@ def _restate(
     restated(s, conv, compute(extents_of(op), again, op.name))
     if isinstance(weights.op, ComputeOp):
         arrange_packed(s[weights], w.of[0] != len(op.axis) - 1, machine)
-    s[windows].set_scope("global.view")
+    s[windows].set_scope(VIEW)
     return s[product].op.output(0)

@@ -16,7 +16,7 @@ from typing import Any
 from ....arith import Analyzer, detect_linear_equation
 from ....base.dtype import parse
 from ....loopir.construct import cast
-from ....loopir.expr import const_int
+from ....loopir.expr import const_int, is_const
 from ....loopir.iter import ProducerLoad
 from ....loopir.op import all as all_of
 from ....loopir.op import if_then_else
@@ -279,7 +279,7 @@ class ConvolutionProduct:
         so that it is read in those. What is beyond a line's end is the padding of the next."""
         data, before, filler = unpadded(self.w.data)
         width = const_int(data.shape[-1]) or 1
-        if width % lanes or getattr(filler, "value", None) != 0:
+        if width % lanes or not is_const(filler, 0):
             return
         beyond = self.w.lines[1] - width
         front = -(-beyond // lanes) * lanes
@@ -379,7 +379,7 @@ class ConvolutionProduct:
             y, x = (tap, at // deep) if self.is_joined else (tap // across, tap % across)
             value = w.weight(f if w.groups == 1 else g * self.filters + f, at % deep, y, x)
             inside = ((at, self.run, length), (at % deep, w.channels, deep))
-            return _or_zero(value, *inside, (f, self.filters, high))
+            return or_zero(value, *inside, (f, self.filters, high))
 
         shape = (w.groups, high, self.runs * length)
         weights: Tensor = compute(shape, element, f"{w.filters.op.name}.packed")
@@ -407,14 +407,14 @@ class ConvolutionProduct:
             else:
                 value = image(b // w.parts, y, x, b % w.parts * deep + c)
             inside = ((p, self.height * self.width, places), (at, self.run, length))
-            return _or_zero(value, *inside)
+            return or_zero(value, *inside)
 
         shape = (self.batch * w.groups, places, self.runs * length)
         windows: Tensor = compute(shape, element, "windows")
         return windows
 
 
-def _or_zero(value: Any, *places: tuple[Any, int, int]) -> Any:
+def or_zero(value: Any, *places: tuple[Any, int, int]) -> Any:
     """A value where each index, of so many, is inside."""
     inside = [i < own for i, own, size in places if own < size]
     return if_then_else(all_of(*inside), value, cast(value.dtype, 0)) if inside else value
