@@ -28,7 +28,7 @@ def test_a_mistake_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         del inside
         return value
 
-    monkeypatch.setattr(windows, "_or_zero", unconditional)
+    monkeypatch.setattr(windows, "or_zero", unconditional)
     assert gpu_library.run(80, 3, 1)[1]
 
 
