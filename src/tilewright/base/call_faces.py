@@ -32,8 +32,8 @@ _CALLS: Mapping[str, str] = {
         "ptx_bar_sync stream_steps stream_sums "
         "ptx_arrive_barrier_expect_tx ptx_wait_barrier ptx_fence_barrier_init "
         "ptx_fence_proxy_async tensor_map ptx_cp_async_bulk_tensor ptx_cp_async_bulk "
-        "ptx_wgmma_descriptor ptx_wgmma_fence ptx_wgmma ptx_wgmma_commit_group "
-        "ptx_wgmma_wait_group"
+        "ptx_wgmma_descriptor ptx_wgmma_fence ptx_wgmma ptx_wgmma_rs "
+        "ptx_wgmma_commit_group ptx_wgmma_wait_group"
     ),
     "loopir.runtime_calls": (
         "call_packed_lowered call_cpacked_lowered tvm_check_return tvm_stack_make_shape "

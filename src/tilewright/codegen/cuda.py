@@ -37,6 +37,7 @@ from .cuda_mma import MMA_CALLS, branch
 from .cuda_preamble import CALLED, preamble, type_parts
 from .cuda_shared import PART_BYTES, alignment, dynamic_shared
 from .cuda_types import is_builtin, memory_name, require_arch, type_name
+from .cuda_wgmma import WGMMA_CALLS
 from .cuda_wmma import WMMA_CALLS, declare, find_fragments
 
 _AXES = frozenset(f"{a}.{d}" for a in ("blockIdx", "threadIdx") for d in "xyz")
@@ -73,6 +74,7 @@ class CudaPrinter(CLanguage):
     language = "CUDA"
     call_table = {
         **CLanguage.call_table, **CUDA_CALLS, **MMA_CALLS, **WMMA_CALLS, **HOPPER_CALLS,
+        **WGMMA_CALLS,
         "tir.if_then_else": _if_then_else,
     }  # fmt: skip
     expr_table = {**CLanguage.expr_table, E.Add: _add}

@@ -1,12 +1,11 @@
-"""Hopper's barriers, copies by tensor maps and products of warp groups in CUDA, as inline PTX.
+"""Hopper's barriers and copies by tensor maps in CUDA, as inline PTX.
 
-See the PTX ISA, "mbarrier", "cp.async.bulk.tensor" and "Asynchronous Warpgroup Level Matrix
-Instructions". Barriers are an array in shared memory, a tensor map is a parameter of the kernel.
+See the PTX ISA, "mbarrier" and "cp.async.bulk.tensor". Barriers are an array in shared memory, a
+tensor map is a parameter of the kernel.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from ..base.dtype import parse
@@ -14,53 +13,40 @@ from ..base.errors import CompileError
 from ..base.tensor_map import most_offset
 from ..loopir import expr as E
 from ..loopir.expr import const_int
-from ..loopir.hopper_calls import COPIES, MODES, copy_parts
+from ..loopir.hopper_calls import COPIES, copy_parts
 from .c_family import ExprRule, bare
 from .c_language import pointed_data
-from .cuda_asm import DEVICE, numbers, operands
+from .cuda_asm import DEVICE, PLACE, alone, function, guarded, numbers
 from .cuda_mma import part_name
 from .cuda_types import require_arch
 
 BARRIERS = "tw_barriers"
-_TYPES = {"fp16": "f16", "float16": "f16", "bf16": "bf16", "bfloat16": "bf16", "int8": "s8"}
-_INTEGERS = {"s8": ("s32", 32)}  # of operands: the type of sums, and steps of an instruction
 _PIECE = 16  # bytes that copies count in
-_MOST_BYTES = (1 << 18) - 16  # that a field of 14 bits counts, in steps of 16
 
 MAP = "struct __align__(128) tw_tensor_map {\n  unsigned char bytes[128];\n};\n"
 
 
-def _guarded(feature: str, body: str) -> str:
-    return f"#if {feature}\n{body}#else\n  __trap();\n#endif\n"
-
-
-def _function(head: str, body: str, feature: str = "__CUDA_ARCH__ >= 900") -> str:
-    return f"{DEVICE} void {head} {{\n{_guarded(feature, body)}}}\n"
-
-
-_PLACE = "(unsigned int)__cvta_generic_to_shared"
-_BARRIER = f'"r"({_PLACE}(barrier))'
-_WGMMA_ARCH = "defined(__CUDA_ARCH_FEAT_SM90_ALL)"
+_BARRIER = f'"r"({PLACE}(barrier))'
 
 
 BARRIER_PARTS = "\n".join(
     (
-        _function(
+        function(
             "tw_barrier_init(unsigned long long* barrier, int count)",
             '  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"\n'
             f'               :: {_BARRIER}, "r"(count) : "memory");\n',
         ),
-        _function(
+        function(
             "tw_barrier_arrive(unsigned long long* barrier)",
             '  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"\n'
             f'               :: {_BARRIER} : "memory");\n',
         ),
-        _function(
+        function(
             "tw_barrier_expect(unsigned long long* barrier, int bytes)",
             '  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"\n'
             f'               :: {_BARRIER}, "r"(bytes) : "memory");\n',
         ),
-        _function(
+        function(
             "tw_barrier_wait(unsigned long long* barrier, int parity)",
             "  unsigned int done;\n  do {\n"
             '    asm volatile("{\\n.reg .pred p;\\n"\n'
@@ -69,16 +55,16 @@ BARRIER_PARTS = "\n".join(
             f'                 : "=r"(done) : {_BARRIER}, "r"(parity) : "memory");\n'
             "  } while (!done);\n",
         ),
-        _function(
+        function(
             "tw_barrier_arrive_after_copies(unsigned long long* barrier)",
             '  asm volatile("cp.async.mbarrier.arrive.shared::cta.b64 [%0];"\n'
             f'               :: {_BARRIER} : "memory");\n',
         ),
-        _function(
+        function(
             "tw_fence_barrier_init()",
             '  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");\n',
         ),
-        _function(
+        function(
             "tw_fence_proxy_async()",
             '  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");\n',
         ),
@@ -87,22 +73,22 @@ BARRIER_PARTS = "\n".join(
 CLUSTER_PARTS = "\n".join(
     (
         f"{DEVICE} int tw_cluster_rank() {{\n  int rank = 0;\n"
-        + _guarded(
+        + guarded(
             "__CUDA_ARCH__ >= 900",
             '  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));\n',
         )
         + "  return rank;\n}\n",
-        _function(
+        function(
             "tw_cluster_sync()",
             '  asm volatile("barrier.cluster.arrive.release;\\n"\n'
             '               "barrier.cluster.wait.acquire;" ::: "memory");\n',
         ),
-        _function(
+        function(
             "tw_cluster_meet()",
             '  asm volatile("barrier.cluster.arrive.relaxed;\\n"\n'
             '               "barrier.cluster.wait;" ::: "memory");\n',
         ),
-        _function(
+        function(
             "tw_barrier_arrive_at(unsigned long long* barrier, int block)",
             # the address may be computed once, before a loop
             "  unsigned int there;\n"
@@ -113,28 +99,11 @@ CLUSTER_PARTS = "\n".join(
         ),
     )
 )
-WGMMA_PARTS = "\n".join(
-    (
-        f"{DEVICE} unsigned long long tw_wgmma_descriptor(const void* tile, "
-        "unsigned long long layout) {\n"
-        f"  return (unsigned long long)(({_PLACE}(tile) & 0x3ffffu) >> 4) | layout;\n}}\n",
-        _function(
-            "tw_wgmma_fence()",
-            '  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");\n',
-            _WGMMA_ARCH,
-        ),
-        _function(
-            "tw_wgmma_commit()",
-            '  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");\n',
-            _WGMMA_ARCH,
-        ),
-    )
-)
-BULK = _function(
+BULK = function(
     "tw_bulk(void* to, const void* from, int bytes, unsigned long long* barrier)",
     '  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"\n'
     '               " [%0], [%1], %2, [%3];"\n'
-    f'               :: "r"({_PLACE}(to)), "l"(from), "r"(bytes), {_BARRIER} : "memory");\n',
+    f'               :: "r"({PLACE}(to)), "l"(from), "r"(bytes), {_BARRIER} : "memory");\n',
 )
 BAR_SYNC = (
     f"{DEVICE} void tw_bar_sync(int barrier, int threads) {{\n"
@@ -146,7 +115,6 @@ HOPPER_PARTS = {
     "tensor map": MAP,
     "barriers": BARRIER_PARTS,
     "cluster": CLUSTER_PARTS,
-    "wgmma": WGMMA_PARTS,
 }
 HOPPER_NEEDS = {"tw_tma ": "tensor map"}
 
@@ -167,49 +135,14 @@ def tma_part(key: str) -> str:
     if "cluster" in how:
         to, rest = ".multicast::cluster", f"{rest}, %{after}"
         places, given = f"{places}, int blocks", f'{given}, "h"((unsigned short)blocks)'
-    return _function(
+    return function(
         f"{part_name(key)}(void* to, const tw_tensor_map* map, unsigned long long* barrier, "
         f"{places})",
         f'  asm volatile("cp.async.bulk.tensor.{rank}.shared::cluster.global{mode}"\n'
         f'               ".mbarrier::complete_tx::bytes{to} "\n'
         f'               "[%0], [%1, {numbers(3, count)}], [%2]{rest};"\n'
-        f'               :: "r"({_PLACE}(to)), "l"(map), {_BARRIER}, {given} : "memory");\n',
+        f'               :: "r"({PLACE}(to)), "l"(map), {_BARRIER}, {given} : "memory");\n',
     )
-
-
-def wgmma_part(key: str) -> str:
-    """The product on an array of registers."""
-    _, what, flips = key.split(" ")
-    shape = re.match(r"m64n(\d+)k", what)
-    assert shape is not None
-    count = int(shape[1]) // 2
-    sums = "int" if ".s32." in what else "float"
-    rest = "p" if sums == "int" else f"p, 1, 1, {flips[0]}, {flips[1]}"
-    text = (
-        '  asm volatile("{\\n.reg .pred p;\\n"\n'
-        f'      "setp.ne.b32 p, %{count + 2}, 0;\\n"\n'
-        f'      "wgmma.mma_async.sync.aligned.{what} {numbers(0, count)}, "\n'
-        f'      "%{count}, %{count + 1}, {rest};\\n}}"\n'
-        f"      : {_both('d', count, sums)}\n"
-        '      : "l"(a), "l"(b), "r"(add));\n'
-    )
-    head = f"{part_name(key)}({sums}* d, unsigned long long a, unsigned long long b, int add)"
-    return _function(head, text, _WGMMA_ARCH)
-
-
-def wait_part(key: str) -> str:
-    """The wait for all groups but some, before which no register of the accumulator is read."""
-    _, most, count, sums = key.split(" ")
-    text = f'  asm volatile("wgmma.wait_group.sync.aligned {most};"'
-    if count == "0":
-        return _function(f"{part_name(key)}()", f'{text} ::: "memory");\n', _WGMMA_ARCH)
-    body = f'{text}\n      : {_both("d", int(count), sums)} :: "memory");\n'
-    return _function(f"{part_name(key)}({sums}* d)", body, _WGMMA_ARCH)
-
-
-def _both(name: str, count: int, sums: str) -> str:
-    """Registers that an asm statement reads and writes."""
-    return operands(name, count, True, sums == "float").replace('"=', '"+')
 
 
 # -- calls
@@ -269,14 +202,6 @@ def _meet(p: Any, e: E.Call) -> str:
     return "tw_cluster_meet()" if e.args and const_int(e.args[0]) else "tw_cluster_sync()"
 
 
-def _alone(part: str, function: str) -> ExprRule:
-    def write(p: Any, e: E.Call) -> str:
-        p.need(part)
-        return f"{function}()"
-
-    return write
-
-
 def cluster_load_part(key: str) -> str:
     """A number, or a vector, of the shared memory of another block."""
     kind, lanes = key.split(" ")[1:]
@@ -291,10 +216,10 @@ def cluster_load_part(key: str) -> str:
         f'               "mapa.shared::cluster.u32 there, %{count}, %{count + 1};\\n"\n'
         f'               "ld.shared::cluster{wide}.{"f" if kind == "float" else "s"}32 '
         f'{registers}, [there];\\n}}"\n'
-        f'               : {outs} : "r"({_PLACE}(from)), "r"(block) : "memory");\n'
+        f'               : {outs} : "r"({PLACE}(from)), "r"(block) : "memory");\n'
     )
     head = f"{DEVICE} {name} {part_name(key)}(const void* from, int block) {{\n"
-    body = _guarded("__CUDA_ARCH__ >= 900", text)
+    body = guarded("__CUDA_ARCH__ >= 900", text)
     return f"{head}  {kind} x[{count}] = {{}};\n{body}  return {made};\n}}\n"
 
 
@@ -353,70 +278,6 @@ def _bulk(p: Any, e: E.Call) -> str:
     return f"tw_bulk({places[0]}, {places[1]}, {bare(p.expr(count))}, {where})"
 
 
-def _descriptor(p: Any, e: E.Call) -> str:
-    """(shared memory, leading byte offset, stride byte offset, bytes of the swizzle)"""
-    p.need("wgmma")
-    return f"tw_wgmma_descriptor({bare(p.expr(e.args[0]))}, {layout_bits(e):#x}ull)"
-
-
-def layout_bits(e: E.Call) -> int:
-    """All of a matrix descriptor but the address: bits 16 to 29, 32 to 45, and 62 to 63."""
-    leading, stride, swizzle = (const_int(x) for x in e.args[1:4])
-    for n in (leading, stride):
-        if n is None or n % 16 or not 0 <= n <= _MOST_BYTES:
-            raise CompileError(
-                f"offsets of a matrix descriptor are constant multiples of 16 bytes, not {n}"
-            )
-    assert leading is not None and stride is not None
-    if swizzle not in MODES:
-        raise CompileError(f"a matrix descriptor knows swizzles of {tuple(MODES)} bytes")
-    return leading >> 4 << 16 | stride >> 4 << 32 | MODES[swizzle] << 62
-
-
-def _wgmma(p: Any, e: E.Call) -> str:
-    """(shape, type, accumulator, its offset, descriptors of a and b, whether to add, flips)"""
-    shape, given = (str(getattr(x, "value", x)) for x in e.args[:2])
-    kind = _TYPES.get(given)
-    sums, steps = _INTEGERS.get(kind or "", ("f32", 16))
-    found = re.fullmatch(rf"m64n(\d+)k{steps}", shape)
-    columns = int(found[1]) if found else 0
-    # of bytes, above 32 columns, there are multiples of 16 alone
-    odd = columns % (16 if kind in _INTEGERS and columns > 32 else 8)
-    if kind is None or not 8 <= columns <= 256 or odd:
-        raise CompileError(f"ptx_wgmma of shape {shape} and type {given} is not known")
-    require_warp_groups(p, f"wgmma.{shape}")
-    flips = "".join(str(const_int(x) or 0) for x in e.args[7:9])
-    if kind in _INTEGERS and flips != "00":
-        raise CompileError(f"ptx_wgmma of {given} has K along the rows of both tiles")
-    name = part_name(p.need(f"tw_wgmma {shape}.{sums}.{kind}.{kind} {flips}"))
-    d = p.expr(e.args[2])
-    at = p.expr(e.args[3])
-    d = d if at == "0" else f"{d} + {at}"
-    a, b, add = (bare(p.expr(x)) for x in e.args[4:7])
-    return f"{name}({d}, {a}, {b}, {add})"
-
-
-def require_warp_groups(p: Any, what: str) -> None:
-    """CompileError where the target names an architecture other than sm_90a."""
-    arch = str(dict(p.target.items).get("arch", ""))
-    if arch and arch != "sm_90a":
-        raise CompileError(
-            f"kernel {p.func.name} needs {what}, which sm_90a has alone, but the target is for "
-            f"{arch}; build for 'cuda -arch=sm_90a'"
-        )
-
-
-def _wait(p: Any, e: E.Call) -> str:
-    most = const_int(e.args[0])
-    count = const_int(e.args[2]) if len(e.args) > 2 else 0
-    if most is None or count is None:
-        raise CompileError("ptx_wgmma_wait_group waits for a constant number of groups")
-    # registers of sums are named by their type
-    sums = "int" if count and p.pointee.get(e.args[1]) == "int32" else "float"
-    name = part_name(p.need(f"tw_wgmma_wait {most} {count} {sums}"))
-    return f"{name}({p.expr(e.args[1]) if count else ''})"
-
-
 HOPPER_CALLS: dict[str, ExprRule] = {
     "tir.create_barriers": _create,
     "tir.ptx_init_barrier_thread_count": _on_barrier("tw_barrier_init"),
@@ -425,17 +286,12 @@ HOPPER_CALLS: dict[str, ExprRule] = {
     "tir.ptx_arrive_barrier_expect_tx": _on_barrier("tw_barrier_expect"),
     "tir.ptx_arrive_barrier_cluster": _arrive_at,
     "tir.ptx_wait_barrier": _wait_at,
-    "tir.ptx_cluster_rank": _alone("cluster", "tw_cluster_rank"),
+    "tir.ptx_cluster_rank": alone("cluster", "tw_cluster_rank"),
     "tir.ptx_cluster_sync": _meet,
     "tir.ptx_cluster_load": _cluster_load,
     "tir.ptx_bar_sync": _bar_sync,
-    "tir.ptx_fence_barrier_init": _alone("barriers", "tw_fence_barrier_init"),
-    "tir.ptx_fence_proxy_async": _alone("barriers", "tw_fence_proxy_async"),
+    "tir.ptx_fence_barrier_init": alone("barriers", "tw_fence_barrier_init"),
+    "tir.ptx_fence_proxy_async": alone("barriers", "tw_fence_proxy_async"),
     **dict.fromkeys(COPIES.values(), _copy),
     "tir.ptx_cp_async_bulk": _bulk,
-    "tir.ptx_wgmma_descriptor": _descriptor,
-    "tir.ptx_wgmma_fence": _alone("wgmma", "tw_wgmma_fence"),
-    "tir.ptx_wgmma": _wgmma,
-    "tir.ptx_wgmma_commit_group": _alone("wgmma", "tw_wgmma_commit"),
-    "tir.ptx_wgmma_wait_group": _wait,
 }

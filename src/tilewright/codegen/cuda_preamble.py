@@ -18,11 +18,10 @@ from .cuda_hopper import (
     HOPPER_PARTS,
     cluster_load_part,
     tma_part,
-    wait_part,
-    wgmma_part,
 )
 from .cuda_mma import MMA_PARTS, mma_part
 from .cuda_types import memory_name, struct_text, type_name
+from .cuda_wgmma import WGMMA_PARTS, wait_part, wgmma_part
 from .cuda_wmma import wmma_part
 
 _D = "__device__ __forceinline__"
@@ -159,6 +158,7 @@ _FIXED: dict[str, tuple[tuple[str, ...], str]] = {
     "to odd": ((), H.TO_ODD),
     "tw_exp2": ((), _EXP2),
     **{name: ((), text) for name, text in (*MMA_PARTS.items(), *HOPPER_PARTS.items())},
+    "wgmma": ((), WGMMA_PARTS),
 }
 CALLED = frozenset(("__habs", "tw_exp2", *H.HALF_MATH))
 """Parts that are functions which programs call by name."""

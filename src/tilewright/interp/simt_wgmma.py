@@ -1,8 +1,8 @@
-"""Products of warp groups (wgmma): both operands in shared memory, named by matrix descriptors, and
-sums in registers of 128 threads.
+"""Products of warp groups (wgmma): operands in shared memory, named by matrix descriptors, or the
+first one in registers of 128 threads, as sums are.
 
 A product runs when its group is waited for, on what shared memory holds then. Until then nobody may
-write what it reads, or use the registers of its sums. Before it starts, what threads have done with
+write what it reads, or use its registers. Before it starts, what threads have done with
 these registers needs a wgmma.fence, and what they have stored to its tiles a fence.proxy.async.
 Layouts are those of the PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
 """
@@ -18,6 +18,7 @@ from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
 from ..loopir.expr import const_int
+from ..loopir.hopper_calls import WGMMA, WGMMA_RS
 from .simt_barrier import tell
 from .simt_expr import Code, Fn
 from .simt_memory import Memory
@@ -49,51 +50,87 @@ class _Tile:
         return _Tile(self.memory, self.at[which], self.units[which])
 
 
+class _InRegisters:
+    """The first operand of products that have started, in registers of a memory: their units, (warp
+    groups, registers, threads)."""
+
+    def __init__(self, memory: Memory, at: Array) -> None:
+        self.memory, self.at = memory, at
+
+    def values(self, dtype: str) -> Array:
+        row, column = operand_places()
+        given = self.memory.view(dtype)[self.at]
+        made = np.zeros((len(given), _ROWS, int(column.max()) + 1), given.dtype)
+        made[:, row, column] = given
+        return made
+
+    def of(self, which: Array) -> _InRegisters:
+        return _InRegisters(self.memory, self.at[which])
+
+
 class _Product:
-    """A wgmma under way: of which warp groups, in which group of each, on which tiles; `sums` are
-    the units of the accumulator in `memory`, (warp groups, registers, threads)."""
+    """A wgmma under way: of which warp groups, in which group of each, on which operands; `sums`
+    are the units of the accumulator in `memory`, (warp groups, registers, threads)."""
 
     def __init__(
         self,
         groups: Array,
         number: Array,
-        tiles: tuple[_Tile, _Tile],
+        a: _Tile | _InRegisters,
+        b: _Tile,
         add: Array,
-        memory: Memory,
-        sums: Array,
+        sums: _InRegisters,
     ) -> None:
-        self.groups, self.number, self.tiles = groups, number, tiles
-        self.add, self.memory, self.sums = add, memory, sums
+        self.groups, self.number, self.a, self.b = groups, number, a, b
+        self.add, self.sums = add, sums
 
     def of(self, which: Array) -> _Product:
-        a, b = self.tiles
         return _Product(
-            self.groups[which], self.number[which], (a.of(which), b.of(which)), self.add[which],
-            self.memory, self.sums[which],
+            self.groups[which], self.number[which], self.a.of(which), self.b.of(which),
+            self.add[which], self.sums.of(which),
         )  # fmt: skip
 
+    @property
+    def tiles(self) -> list[_Tile]:
+        """Operands in shared memory."""
+        return [x for x in (self.a, self.b) if isinstance(x, _Tile)]
 
-class _Sums:
-    """The accumulator: registers of a memory from an index on."""
+    @property
+    def registers(self) -> list[_InRegisters]:
+        """What nobody may use before the product is waited for."""
+        return [x for x in (self.sums, self.a) if isinstance(x, _InRegisters)]
 
-    def __init__(self, code: Any, data: Any, index: Any, columns: int, dtype: str) -> None:
+
+class _Registers:
+    """So many registers' elements of a memory from an index on: sums, or an operand."""
+
+    def __init__(self, code: Any, data: Any, index: Any, count: int, dtype: str) -> None:
         if not isinstance(data, E.Var):
             raise TilewrightError(f"simt: an accumulator is named by its memory, not by {data}")
-        self.data, self.index, self.columns = data, code.value(index), columns
+        self.data, self.index, self.count = data, code.value(index), count
         self.dtype = dtype
         code.accumulators.add(data)
 
     def units(self, st: State, lanes: Array) -> Array:
-        """(registers, lanes) in the memory's array."""
+        """(elements, lanes) in the memory's array."""
         m = st.memory[self.data]
         size, base, scale = m.place(self.dtype)
         first = np.broadcast_to(np.asarray(self.index(st), np.int64), (st.lanes,))[lanes]
-        index = first + np.arange(self.columns // 2)[:, None]
+        index = first + np.arange(self.count)[:, None]
         if index.size and int(index.max()) >= size:
             raise TilewrightError(
                 f"simt: an accumulator ends at {int(index.max()) + 1} of {m.name}, which has {size}"
             )
         return np.asarray(index * scale + base[lanes])
+
+
+def operand_places() -> tuple[Array, Array]:
+    """Row and column of each element of A in the registers of each thread, (8, 128)."""
+    i = np.arange(8)[:, None]
+    thread = np.arange(GROUP)[None, :]
+    row = thread // 32 * 16 + thread % 32 // 4 + i % 4 // 2 * 8
+    column = i // 4 * 8 + thread % 4 * 2 + i % 2
+    return np.asarray(row), np.asarray(column)
 
 
 def sum_places(columns: int) -> tuple[Array, Array]:
@@ -215,18 +252,22 @@ def _readable(st: State, m: Memory, units: Array, who: Array, name: str) -> None
 
 
 def _wgmma(code: Any, e: E.Call) -> Fn:
-    """(shape, type, accumulator, its offset, descriptors of a and b, whether to add, flips)"""
+    """(shape, type, accumulator, its offset, descriptors of a and b, whether to add, flips); or
+    registers of a and an offset in the place of its descriptor, and the flip of b alone"""
+    rs = e.op.name == WGMMA_RS
     dtype = str(getattr(e.args[1], "value", ""))
     dtype = _TYPES.get(dtype, dtype)
-    flip_a, flip_b = [bool(getattr(x, "value", 0)) for x in e.args[7:9]]
+    flip_a, flip_b = [bool(getattr(x, "value", 0)) for x in (0, *e.args[7:])[-2:]]
     nbytes = parse(dtype).nbytes if dtype in _TYPES.values() else 0
     steps = _DEPTH // nbytes if nbytes else 0
     found = re.fullmatch(rf"m64n(\d+)k{steps}", str(getattr(e.args[0], "value", "")))
-    if found is None or (nbytes == 1 and (flip_a or flip_b)):
-        raise TilewrightError(f"simt does not know ptx_wgmma of {e.args[0]} on {e.args[1]}")
+    if found is None or (nbytes == 1 and (flip_a or flip_b or rs)):
+        raise TilewrightError(f"simt does not know {e.op.name[4:]} of {e.args[0]} on {e.args[1]}")
     columns = int(found[1])
-    sums = _Sums(code, e.args[2], e.args[3], columns, e.dtype)
-    a, b, add = [code.value(x) for x in e.args[4:7]]
+    sums = _Registers(code, e.args[2], e.args[3], columns // 2, e.dtype)
+    given = _Registers(code, e.args[4], e.args[5], _ROWS * steps // GROUP, dtype) if rs else None
+    a = None if rs else code.value(e.args[4])
+    b, add = [code.value(x) for x in (e.args[6:8] if rs else e.args[5:7])]
 
     def run(st: State) -> Any:
         groups = _whole_groups(st, "ptx_wgmma")
@@ -234,25 +275,30 @@ def _wgmma(code: Any, e: E.Call) -> Fn:
             return np.int32(0)
         lanes = _lanes(groups)
         more = np.broadcast_to(np.asarray(add(st)) != 0, (st.lanes,))[lanes[0]]
-        at = _start_sums(st, sums, lanes, more)
-        x = _operand(st, "A", a(st), groups, _ROWS, flip_a, dtype)
+        at = _start(st, sums, lanes, more)
+        x: Any
+        if given is None:
+            x = _operand(st, "A", a(st), groups, _ROWS, flip_a, dtype)
+        else:
+            x = _start(st, given, lanes, np.ones_like(more))
         y = _operand(st, "B", b(st), groups, columns, flip_b, dtype)
         if x is None or y is None:
             return np.int32(0)
-        for tile in (x, y):
+        product = _Product(groups, _closed(st)[groups].copy(), x, y, more, at)
+        for tile in product.tiles:
             tile.memory.shadow.hold(tile.units, 1)
-        number = _closed(st)[groups].copy()
-        product = _Product(groups, number, (x, y), more, st.memory[sums.data], at)
+        for own in product.registers:
+            own.memory.shadow.flying[own.at] = True
         st.products.append((product, (dtype, e.dtype), columns))
         return np.int32(0)
 
     return run
 
 
-def _start_sums(st: State, sums: _Sums, lanes: Array, more: Array) -> Array:
-    """The units of the sums, (warp groups, registers, threads), with reports of those that are used
-    without a fence, or added to though nobody has set them."""
-    m = st.memory[sums.data]
+def _start(st: State, own: _Registers, lanes: Array, reads: Array) -> _InRegisters:
+    """Registers that a product takes, with reports of those that are used without a fence, or that
+    it `reads` though nobody has set them."""
+    m = st.memory[own.data]
     shadow: FragmentShadow = m.shadow
     unfenced = shadow.used[lanes]
     if unfenced.any():
@@ -260,14 +306,13 @@ def _start_sums(st: State, sums: _Sums, lanes: Array, more: Array) -> Array:
         text = f"starts a wgmma on {m.name}, used since its last wgmma.fence: ptx_wgmma_fence first"
         tell(st, FENCE, lane, text, int(unfenced.sum()))
         shadow.used[lanes] = False
-    at = sums.units(st, lanes.reshape(-1))
-    each = np.tile(more, GROUP)
+    at = own.units(st, lanes.reshape(-1))
+    each = np.tile(reads, GROUP)
     missing = each[None, :] & ~(shadow.written[at] | shadow.flying[at])
     if missing.any():
-        text = f"adds to registers of {m.name} that nobody has written"
+        text = f"reads registers of {m.name} that nobody has written"
         tell(st, UNWRITTEN, int(lanes.reshape(-1)[missing.any(axis=0)][0]), text)
-    shadow.flying[at] = True
-    return np.moveaxis(at.reshape(len(at), *lanes.shape), 2, 0)
+    return _InRegisters(m, np.moveaxis(at.reshape(len(at), *lanes.shape), 2, 0))
 
 
 def _closed(st: State) -> Array:
@@ -317,7 +362,8 @@ def _wait(code: Any, e: E.Call) -> Fn:
             if isinstance(m.shadow, FragmentShadow):
                 m.shadow.flying[:] = False
         for p, _, _ in left:
-            p.memory.shadow.flying[p.sums] = True
+            for own in p.registers:
+                own.memory.shadow.flying[own.at] = True
         return np.int32(0)
 
     return run
@@ -326,14 +372,15 @@ def _wait(code: Any, e: E.Call) -> Fn:
 def _finish(st: State, p: _Product, types: tuple[str, str], columns: int) -> None:
     """Do a product, of operands and sums of these types, that its warp groups have waited for."""
     row, column = sum_places(columns)
-    view = p.memory.view(types[1])
+    memory, sums = p.sums.memory, p.sums.at
+    view = memory.view(types[1])
     total = np.zeros((len(p.groups), _ROWS, columns), view.dtype)
-    total[:, row, column] = view[p.sums]
+    total[:, row, column] = view[sums]
     total[~p.add] = 0
-    x, y = (tile.values(types[0]) for tile in p.tiles)
+    x, y = (operand.values(types[0]) for operand in (p.a, p.b))
     total = multiply(x, np.swapaxes(y, 1, 2), total, types[1])
-    view[p.sums] = total[:, row, column]
-    p.memory.shadow.written[p.sums] = True
+    view[sums] = total[:, row, column]
+    memory.shadow.written[sums] = True
     for tile in p.tiles:
         tile.memory.shadow.hold(tile.units, -1)
     _note_reads(st, p)
@@ -341,10 +388,12 @@ def _finish(st: State, p: _Product, types: tuple[str, str], columns: int) -> Non
 
 def _note_reads(st: State, p: _Product) -> None:
     """A line of A is read by the warp that has it, B by all warps of a group."""
-    first, (a, b) = p.groups * GROUP, p.tiles
-    who = (first[:, None] + _READERS)[:, :, None]
-    shadow: RaceShadow = a.memory.shadow
-    shadow.note_read(st, a.units, np.broadcast_to(who, a.units.shape))
+    first, a, b = p.groups * GROUP, p.a, p.b
+    shadow: RaceShadow
+    if isinstance(a, _Tile):
+        who = (first[:, None] + _READERS)[:, :, None]
+        shadow = a.memory.shadow
+        shadow.note_read(st, a.units, np.broadcast_to(who, a.units.shape))
     in_block = p.groups % (st.geometry.threads // GROUP)
     shadow = b.memory.shadow
     for group in np.unique(in_block):
@@ -357,7 +406,8 @@ Code.calls.update(
     {
         "tir.ptx_wgmma_descriptor": _descriptor,
         "tir.ptx_wgmma_fence": _fence,
-        "tir.ptx_wgmma": _wgmma,
+        WGMMA: _wgmma,
+        WGMMA_RS: _wgmma,
         "tir.ptx_wgmma_commit_group": _commit,
         "tir.ptx_wgmma_wait_group": _wait,
     }

@@ -37,7 +37,7 @@ DTYPE_FIRST = frozenset(
         "reinterpret", "vectorlow", "vectorhigh", "vectorcombine", "ptx_mma", "ptx_ldmatrix",
         "ptx_cp_async",
         "ptx_mma_sp", "mma_store", "mma_fill", "ptx_cp_async_bulk", "get_active_lane_mask",
-        "ptx_wgmma", "ptx_cluster_load", "stream_sums",
+        "ptx_wgmma", "ptx_wgmma_rs", "ptx_cluster_load", "stream_sums",
     )
 )  # fmt: skip
 """Operations whose builders take the type of the result as their first argument."""

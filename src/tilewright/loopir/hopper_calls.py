@@ -29,6 +29,7 @@ from .expr import Call, StringImm, const_int, convert
 
 TENSOR_MAP = "tir.tensor_map"
 CLUSTER = "pragma_cluster_dims"
+WGMMA, WGMMA_RS = "tir.ptx_wgmma", "tir.ptx_wgmma_rs"
 TURN, STEPS, SUMS = "tir.persistent_turn", "tir.stream_steps", "tir.stream_sums"
 COPIES = {
     (False, False): "tir.ptx_cp_async_bulk_tensor",
@@ -294,7 +295,31 @@ def ptx_wgmma(
         StringImm(shape), StringImm(A_dtype), accumulator, c_index, a_descriptor, b_descriptor,
         convert(scale_d), int(trans_a), int(trans_b),
     )  # fmt: skip
-    return Call(dtype, "tir.ptx_wgmma", args)
+    return Call(dtype, WGMMA, args)
+
+
+def ptx_wgmma_rs(
+    dtype: str,
+    shape: str,
+    A_dtype: str,
+    accumulator: Any,
+    c_index: Any,
+    a_registers: Any,
+    a_index: Any,
+    b_descriptor: Any,
+    scale_d: Any,
+    trans_b: bool = False,
+) -> Call:
+    """As `ptx_wgmma`, but A is in registers ("fp16", "bf16"): eight elements of each thread, from
+    an offset on, those of mma.m16n8k16 for the 16 rows of each warp. They are not accessed before
+    the product is waited for. See the PTX ISA, wgmma, "Register Fragments". Raises OperandError
+    where `scale_d` is neither a number nor an expression, and TilewrightError where `dtype` is no
+    type such as 'float32'."""
+    args = (
+        StringImm(shape), StringImm(A_dtype), accumulator, c_index, a_registers, a_index,
+        b_descriptor, convert(scale_d), int(trans_b),
+    )  # fmt: skip
+    return Call(dtype, WGMMA_RS, args)
 
 
 def ptx_wgmma_commit_group() -> Call:

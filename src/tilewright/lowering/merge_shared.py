@@ -10,13 +10,13 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.expr import const_int
-from ..loopir.hopper_calls import COPIES
+from ..loopir.hopper_calls import COPIES, WGMMA, WGMMA_RS
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import children, nodes
 from .thread_loops import launch_thread_loops
 from .unify_threads import is_launch
 
-_ELSEWHERE = ("tir.ptx_wgmma", "tir.ptx_cp_async_bulk", *COPIES.values())
+_ELSEWHERE = (WGMMA, WGMMA_RS, "tir.ptx_cp_async_bulk", *COPIES.values())
 _MUCH = 16 << 10  # bytes, above which a multiprocessor has room for few such blocks
 
 

@@ -10,11 +10,12 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.expr import const, const_int
+from ..loopir.hopper_calls import WGMMA, WGMMA_RS
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import children
 
 _MMA, _LOAD = "tir.ptx_mma", "tir.ptx_ldmatrix"
-_GROUPS, _WAIT = "tir.ptx_wgmma", "tir.ptx_wgmma_wait_group"
+_WAIT = "tir.ptx_wgmma_wait_group"
 _WARP, _GROUP = 32, 128
 
 
@@ -48,7 +49,7 @@ class _Survey:
         while stack:
             x = stack.pop()
             kind = type(x)
-            if kind is E.Call and x.op.name in (_MMA, _LOAD, _GROUPS, _WAIT):
+            if kind is E.Call and x.op.name in (_MMA, _LOAD, WGMMA, WGMMA_RS, _WAIT):
                 stack.extend(self._call(x))
                 continue
             if kind is E.BufferLoad or kind is S.BufferStore:
@@ -70,8 +71,11 @@ class _Survey:
         if found is None:
             return list(e.args)
         m, n, k = map(int, found.groups())
-        if e.op.name == _GROUPS:
-            return [*self._part(e, 2, m * n // _GROUP), *e.args[4:]]
+        if e.op.name in (WGMMA, WGMMA_RS):
+            rest = self._part(e, 2, m * n // _GROUP)
+            if e.op.name == WGMMA:
+                return [*rest, *e.args[4:]]
+            return [*rest, *self._part(e, 4, m * k // _GROUP), *e.args[6:]]
         counts = (m * k // _WARP, k * n // _WARP, m * n // _WARP)
         return [x for i, size in enumerate(counts) for x in self._part(e, 6 + 2 * i, size)]
 
