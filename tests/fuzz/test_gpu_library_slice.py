@@ -42,5 +42,5 @@ def test_fresh_cases_of_attention() -> None:
 
 def test_a_mistake_of_attention_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys beyond the last one that count."""
-    monkeypatch.setattr(attention_kernel._Kernel, "_at_edge", lambda *given: const(False, "bool"))
+    monkeypatch.setattr(attention_kernel.Kernel, "_at_edge", lambda *given: const(False, "bool"))
     assert gpu_library.run(20, 3, 1, attention=True)[1]

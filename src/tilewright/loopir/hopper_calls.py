@@ -20,16 +20,18 @@ the last one, before a block ends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..base.errors import TilewrightError
 from ..base.tensor_map import SWIZZLES, Pixels
-from .expr import Call, StringImm, const_int, convert
+from .expr import Call, StringImm, Var, const_int, convert
+from .visit import walk
 
 TENSOR_MAP = "tir.tensor_map"
 CLUSTER = "pragma_cluster_dims"
 WGMMA, WGMMA_RS = "tir.ptx_wgmma", "tir.ptx_wgmma_rs"
+DESCRIPTOR, WAIT_GROUP = "tir.ptx_wgmma_descriptor", "tir.ptx_wgmma_wait_group"
 TURN, STEPS, SUMS = "tir.persistent_turn", "tir.stream_steps", "tir.stream_sums"
 COPIES = {
     (False, False): "tir.ptx_cp_async_bulk_tensor",
@@ -170,6 +172,23 @@ def tensor_map(
     return Call("handle", TENSOR_MAP, (*args, *(n for x in corners for n in x)))
 
 
+class Described:
+    """The arrays that matrix descriptors name, as a function is read from its start on: products
+    read them until they are waited for, wherever the last statement with their name stands."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[Var, None] = {}
+
+    def used(self, e: Any) -> Iterable[Var]:
+        """Those that are in use until an expression, where it waits for products."""
+        if type(e) is not Call or e.op.name not in (DESCRIPTOR, WAIT_GROUP):
+            return ()
+        if e.op.name == WAIT_GROUP:
+            return tuple(self.arrays)
+        self.arrays.update((x, None) for x in walk(e.args[0]) if isinstance(x, Var))
+        return ()
+
+
 class MapParts(NamedTuple):
     """The arguments of a `tensor_map`."""
 
@@ -265,7 +284,7 @@ def ptx_wgmma_descriptor(shared_ptr: Any, leading: int, stride: int, swizzle: in
     of the widths, and OperandError where an argument is neither a number nor an expression."""
     if swizzle not in MODES:
         raise TilewrightError(f"a tile is swizzled by {tuple(MODES)} bytes, not {swizzle}")
-    return Call("uint64", "tir.ptx_wgmma_descriptor", (shared_ptr, leading, stride, swizzle))
+    return Call("uint64", DESCRIPTOR, (shared_ptr, leading, stride, swizzle))
 
 
 def ptx_wgmma_fence() -> Call:
@@ -331,4 +350,4 @@ def ptx_wgmma_wait_group(num: Any, accumulator: Any = None, count: Any = 0) -> C
     """Wait until at most `num` groups of products are under way. The first `count` registers of an
     accumulator that is given are not read before. See the PTX ISA, wgmma."""
     args = (num,) if accumulator is None else (num, accumulator, count)
-    return Call("handle", "tir.ptx_wgmma_wait_group", args)
+    return Call("handle", WAIT_GROUP, args)

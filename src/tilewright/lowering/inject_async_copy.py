@@ -17,6 +17,7 @@ from .software_pipeline import COMMIT_SCOPE, WAIT_SCOPE
 from .statement_accesses import ASYNC_SCOPES, is_barrier
 
 COPY, COMMIT, WAIT = "tir.ptx_cp_async", "tir.ptx_commit_group", "tir.ptx_wait_group"
+_FENCE = "tir.ptx_fence_proxy_async"
 _SIZES = (4, 8, 16)  # bytes that the instruction copies
 
 
@@ -173,7 +174,9 @@ class _Waits(Rewriter):
     def _evaluate(self, s: S.Evaluate) -> Any:
         if type(s.value) is E.Call and s.value.op.name == COPY and not self.committed:
             self.under_way = True
-        if self.loose and self.under_way and is_barrier(s):
+        # a fence lets others see what is there when it is passed
+        last = is_barrier(s) or (type(s.value) is E.Call and s.value.op.name == _FENCE)
+        if self.loose and self.under_way and last:
             self.under_way = False
             return S.seq(_call("", COMMIT), _call("", WAIT, const(0)), s)
         return s

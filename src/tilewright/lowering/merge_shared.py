@@ -10,7 +10,7 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.expr import const_int
-from ..loopir.hopper_calls import COPIES, WGMMA, WGMMA_RS
+from ..loopir.hopper_calls import COPIES, WGMMA, WGMMA_RS, Described
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import children, nodes
 from .thread_loops import launch_thread_loops
@@ -120,6 +120,7 @@ def _lives(body: S.Stmt) -> list[_Life]:
     position = 0
     loops: list[_Loop] = []
     branches: dict[int, int] = {}
+    described = Described()
     stack: list[Any] = [body]
     while stack:
         item = stack.pop()
@@ -134,7 +135,7 @@ def _lives(body: S.Stmt) -> list[_Life]:
                 t = parse(item.buffer.dtype)
                 nbytes = size * t.nbytes * t.lanes
                 found[item.buffer.data] = _Life(item.buffer, nbytes, len(loops))
-        for data in _used(item):
+        for data in (*_used(item), *described.used(item)):
             life = found.get(data)
             if life is not None:
                 _use(life, position, loops, branches)

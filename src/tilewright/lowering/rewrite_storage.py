@@ -10,6 +10,7 @@ from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.copies import walk_stmts
 from ..loopir.expr import const_int
+from ..loopir.hopper_calls import Described
 from ..loopir.iter import THREAD_KEYS
 from ..loopir.operators import factors
 from ..loopir.rewrite import Rewriter, handles
@@ -161,6 +162,7 @@ class _Plan(Recursive):
         self.loops: list[_Loop] = []
         self.store: Any = None  # the store that is being looked at
         self.lives: dict[E.Var, _Life] = {}
+        self.described = Described()
         self.defined: set[E.Var] = set()
         self.slots: list[_Slot] = []
         self.moved: dict[E.Var, _Slot] = {}
@@ -237,6 +239,8 @@ class _Plan(Recursive):
                     self._touch(x.buffer.data)
                 elif type(x) is E.Var and x in self.lives:
                     self._touch(x)
+                for data in self.described.used(x):
+                    self._touch(data)
 
     def _touch(self, data: E.Var) -> None:
         life = self.lives.get(data)

@@ -12,7 +12,7 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.expr import const, const_int
-from ..loopir.hopper_calls import COPIES
+from ..loopir.hopper_calls import COPIES, DESCRIPTOR
 from ..loopir.subst import substitute
 from ..loopir.visit import children, nodes, walk
 from .thread_accesses import Access
@@ -25,7 +25,6 @@ _ROWS_OF_LANES, _MATRIX_ROWS, _ROW_BYTES = "tir.ptx_ldmatrix", 8, 16
 _OWN_ORDER = (
     *COPIES.values(),
     "tir.ptx_cp_async_bulk",
-    "tir.ptx_wgmma_descriptor",
     "tir.ptx_cluster_load",
 )
 _BLOCK_SCOPES = ("shared", "shared.dyn", "global")
@@ -54,13 +53,22 @@ class StatementAccesses:
         self.lets: dict[E.Var, Any] = {}
         self.global_ = _written_and_read(body)
         self.late: set[int] = set()
+        stored: set[E.Var] = set()
+        described: set[E.Var] = set()
         for s in nodes(body):
-            if type(s) is S.Allocate:
+            if type(s) is S.BufferStore:
+                stored.add(s.buffer.data)
+            elif type(s) is E.Call and s.op.name == DESCRIPTOR:
+                described.update(x for x in nodes(s.args[0]) if isinstance(x, E.Var))
+            elif type(s) is S.Allocate:
                 self.scopes[s.buffer.data] = s.buffer.scope()
             elif type(s) is S.LetStmt:
                 self.lets[s.var] = self.inline(s.value)
             elif type(s) is S.AttrStmt and s.attr_key in ASYNC_SCOPES:
                 self.late.update(id(x) for x in nodes(s.body) if type(x) is S.BufferStore)
+        # what products of warp groups read that threads store: what copies bring they order by
+        # barriers of their own
+        self.multiplied = stored & described
         self.touching: dict[int, tuple[Any, bool]] = {}
         self.found: dict[tuple[int, ...], tuple[Any, list[Access]]] = {}
         # unrolled code reads the same elements again and again
@@ -152,6 +160,11 @@ class StatementAccesses:
         name = call.op.name
         if name == "tir.tvm_access_ptr" or name in _OWN_ORDER:
             return  # what its callee does with it counts; or barriers of its own order it
+        if name == DESCRIPTOR:
+            for x in nodes(call.args[0]):  # any element: it does not say how many
+                if isinstance(x, E.Var) and x in self.multiplied:
+                    yield Access(x, False, None, 0, guards=guards)
+            return
         atomic = "atomic" in name or (
             name in ("tir.call_extern", "tir.call_pure_extern")
             and isinstance(call.args[0], E.StringImm)

@@ -12,6 +12,7 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.calls import storage_sync
 from ..loopir.expr import const, const_int
+from ..loopir.hopper_calls import ptx_fence_proxy_async
 from ..loopir.iter import Range
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.subst import substitute
@@ -21,6 +22,7 @@ from .statement_accesses import ASYNC_SCOPES, StatementAccesses, is_barrier
 from .thread_accesses import Access, Conflicts
 from .unify_threads import is_launch
 
+FENCE = ptx_fence_proxy_async()
 _FAR = 1 << 20  # bounds beyond it are none
 
 
@@ -35,6 +37,8 @@ def sync_threads(func: S.PrimFunc) -> S.PrimFunc:
     before a loop rather than in it, unless iterations need it of each other; never where some
     threads of a block could miss it: a condition that differs between threads moves into the parts
     around the barrier, and where that is impossible the program is refused with CompileError.
+    Where products of warp groups read what threads have stored, each barrier stands behind a fence
+    that lets them see it.
 
     Needs unify_threads. Guarantees that all threads of a block reach every barrier. Stands after
     all that moves or repeats accesses, and before what splits kernels off.
@@ -189,7 +193,8 @@ class _Sync(Recursive):
         sync = storage_sync("shared")
         if self.clash([a for a in before if not a.shared], after):
             sync = E.Call(sync.dtype, sync.op, (*sync.args, E.StringImm("global")))
-        return S.Evaluate(sync)
+        made = S.Evaluate(sync)
+        return S.seq(S.Evaluate(FENCE), made) if self.accesses.multiplied else made
 
     def sequence(self, s: S.SeqStmt, pending: list[Access]) -> Flow:
         head: list[Access] = []

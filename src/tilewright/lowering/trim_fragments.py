@@ -10,12 +10,11 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.expr import const, const_int
-from ..loopir.hopper_calls import WGMMA, WGMMA_RS
+from ..loopir.hopper_calls import WAIT_GROUP, WGMMA, WGMMA_RS
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import children
 
 _MMA, _LOAD = "tir.ptx_mma", "tir.ptx_ldmatrix"
-_WAIT = "tir.ptx_wgmma_wait_group"
 _WARP, _GROUP = 32, 128
 
 
@@ -49,7 +48,7 @@ class _Survey:
         while stack:
             x = stack.pop()
             kind = type(x)
-            if kind is E.Call and x.op.name in (_MMA, _LOAD, WGMMA, WGMMA_RS, _WAIT):
+            if kind is E.Call and x.op.name in (_MMA, _LOAD, WGMMA, WGMMA_RS, WAIT_GROUP):
                 stack.extend(self._call(x))
                 continue
             if kind is E.BufferLoad or kind is S.BufferStore:
@@ -63,7 +62,7 @@ class _Survey:
         if e.op.name == _LOAD:
             each = 4 // parse(e.dtype).nbytes  # elements of a register
             return [*self._part(e, 3, each * (const_int(e.args[1]) or 4)), *e.args[5:]]
-        if e.op.name == _WAIT:  # (groups under way [, accumulator, how many of it])
+        if e.op.name == WAIT_GROUP:  # (groups under way [, accumulator, how many of it])
             if len(e.args) > 2 and isinstance(e.args[1], E.Var):
                 self._use(e.args[1], const_int(e.args[2]) or 0)
             return []

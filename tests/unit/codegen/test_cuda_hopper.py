@@ -11,8 +11,8 @@ import pytest
 from tests.unit.codegen.device_kit import compile_everywhere, source, thread
 from tilewright.base.errors import CompileError, TilewrightError
 from tilewright.base.tensor_map import most_offset
-from tilewright.codegen.cuda_wgmma import layout_bits
 from tilewright.codegen.cuda_shared import dynamic_shared
+from tilewright.codegen.cuda_wgmma import layout_bits
 from tilewright.codegen.source import generate, prepare_kernel
 from tilewright.loopir import expr as E
 from tilewright.loopir import hopper_calls as H

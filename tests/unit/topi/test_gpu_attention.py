@@ -14,7 +14,8 @@ from tilewright import te, tir, topi
 from tilewright.rt.drivers import nvrtc
 from tilewright.topi.nn import attention_kernel
 from tilewright.topi.nn.attention import MASKED, NUMBERS, PLAIN, Sizes, attention
-from tilewright.topi.nn.attention_plan import BLOCKS, KEYS, parts_of, plan_of, takes
+from tilewright.topi.nn.attention_in_one import plan_of, takes
+from tilewright.topi.nn.attention_plan import BLOCKS, KEYS, parts_of
 from tilewright.topi.schedules.gpu.machine import GpuMachine
 
 TARGET = tw.Target("cuda -arch=sm_80")

@@ -17,7 +17,7 @@ from typing import Any
 
 from ...target.target import Target
 from ...topi.nn.attention import MASKED, NUMBERS, PLAIN, Sizes
-from ...topi.nn.attention_plan import takes
+from ...topi.nn.attention_in_one import takes
 from ...topi.nn.warp_registers import OPERANDS
 from ...topi.schedules.attention import keys_at_once
 from ...topi.schedules.machine import Machine

@@ -17,8 +17,7 @@ from ...tensor.reduce import max as reduce_max
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
 from ..elemwise import accumulator
-from .attention_kernel import attention_in_one
-from .attention_plan import plan_of
+from .attention_in_one import attention_in_one, plan_of
 from .softmax import least
 
 ATTENTION = "attention_output"

@@ -32,14 +32,13 @@ from ...loopir.iter import ProducerLoad
 from ...loopir.stmt import Allocate, AttrStmt, For, ForKind, IfThenElse, Stmt, seq
 from ...tensor.axes import thread_axis
 from ...tensor.compute import placeholder
-from ...tensor.extern import extern
 from ...tensor.op import domain
 from ...tensor.tensor import Tensor
 from ..schedules.gpu.machine import MOST_BLOCKS
-from .attention_ends import digits_of, joined_parts, partial_results, results
+from .attention_ends import digits_of
 from .attention_fragments import Fragments
 from .attention_lanes import Lanes
-from .attention_plan import BLOCKS, KEYS, Plan, parts_of, seen_tiles
+from .attention_plan import BLOCKS, Plan, parts_of, seen_tiles
 from .attention_scores import Powers, Reads, separated, tensors_read
 from .attention_tiles import Copy, Tiles
 from .softmax import least
@@ -48,41 +47,7 @@ from .warp_registers import LANES, SUMS
 Element = Callable[[Sequence[Any], Any, Any], Any]
 
 
-def attention_in_one(
-    plan: Plan,
-    sides: Sequence[Element],
-    score: Callable[[Tensor], Tensor],
-    finish: Callable[[Any, Any], Any],
-    order: Sequence[int],
-) -> Tensor:
-    """As `attention`, cut as `plan` says. `sides`: queries, keys and values. `finish` makes a
-    result of a row's sum of powers and its weighed values: it is asked once a row, for 1, which
-    the values are multiplied by; where that is 0, whatever they are is 0."""
-    kernel, sizes, dtype = _Kernel(plan, sides, score, finish), plan.sizes, plan.dtype
-    lead = (*sizes.batch, *sizes.rows, sizes.last)
-    shape = tuple(lead[d] for d in order)
-    result: Tensor
-    if kernel.parts == 1:
-
-        def whole(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
-            return kernel.body(ins, results(kernel, outs[0], order))
-
-        result = extern([shape], kernel.inputs, whole, name="T_attention", dtype=[dtype])
-        return result
-
-    def of_parts(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
-        return kernel.body(ins, partial_results(kernel, outs[0], outs[1]))
-
-    def joined(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
-        return joined_parts(kernel, ins[0], ins[1], outs[0], order)
-
-    shapes = [(kernel.parts, prod(lead[:-1]), n) for n in (sizes.last, 2)]
-    made = extern(shapes, kernel.inputs, of_parts, name="T_attended_parts", dtype=[SUMS] * 2)
-    result = extern([shape], made, joined, name="T_attention", dtype=[dtype])
-    return result
-
-
-class _Kernel:
+class Kernel:
     """The statements of the kernel. `inputs`: tensors that it reads, but the scores."""
 
     def __init__(
@@ -149,13 +114,11 @@ class _Kernel:
         values = [self.tiles.buffer(f"values_{n}", plan.keys, plan.wide) for n in stages]
         aside = plan.in_place_of_keys
         q = keys[1] if aside else self.tiles.buffer("queries", plan.rows, plan.deep)
-        core = self.core = (Fragments if plan.cores else Lanes)(plan, self.warp, self.lane)
+        core = self.core = self._core()
         r = self.registers = core.registers
-        first = [self._load_keys(keys[0], self.begin)]
-        first += [self._load_values(values[0], self.begin)] if len(stages) > 1 else []
         whole = seq(
             self.tiles.copy(q, sizes.size, self._query),
-            *(s for copy in first for s in copy if s is not None),
+            *self._first_tiles(keys, values),
             *r.zeros("o"),
             *(r.store("most", h, const(float("-inf"), SUMS)) for h in range(core.count)),
             *(r.store("total", h, const(0, SUMS)) for h in range(core.count)),
@@ -166,12 +129,26 @@ class _Kernel:
         ahead = [] if self.tiles.ahead is None else [self.tiles.ahead]
         for b in dict.fromkeys((q, *keys, *values, *core.shared, *ahead, *r.buffers.values())):
             whole = Allocate(b, whole)
-        if self._turns() is None:
-            # not knowing how long the loop is, ptxas would spill, to come to 128 registers
-            whole = AttrStmt(const(0), "pragma_launch_bounds_min_blocks", const(BLOCKS), whole)
+        blocks = self._blocks()
+        if blocks is not None:
+            whole = AttrStmt(const(0), "pragma_launch_bounds_min_blocks", const(blocks), whole)
         for axis in reversed(self.axes):
             whole = AttrStmt(axis, "thread_extent", domain(axis).extent, whole)
         return whole
+
+    def _core(self) -> Fragments | Lanes:
+        return (Fragments if self.plan.cores else Lanes)(self.plan, self.warp, self.lane)
+
+    def _first_tiles(self, keys: list[Buffer], values: list[Buffer]) -> list[Stmt]:
+        """What brings the tiles that all others follow."""
+        first = [self._load_keys(keys[0], self.begin)]
+        first += [self._load_values(values[0], self.begin)] if len(keys) > 1 else []
+        return [s for copy in first for s in copy if s is not None]
+
+    def _blocks(self) -> int | None:
+        """How many the device's compiler shall leave room for at once, where it is told: not
+        knowing how long the loop is, it would spill, to come to 128 registers."""
+        return BLOCKS if self._turns() is None else None
 
     def _seen_tiles(self) -> tuple[Any, Any]:
         """The first and the end of the tiles of keys that any row of a block takes something of."""
@@ -197,7 +174,7 @@ class _Kernel:
     def _of_part(self) -> int:
         """Tiles of a part of the keys."""
         each = -(-seen_tiles(self.plan) // self.parts)
-        return min(each * (KEYS // self.plan.keys), self.plan.tiles)
+        return min(each * (self.plan.part_keys // self.plan.keys), self.plan.tiles)
 
     def _first_row(self) -> Any:
         """Where the rows of a block begin; None where they may be of two runs."""
@@ -301,7 +278,8 @@ class _Kernel:
         """From the first product to powers."""
         made = self.core.scores(q, keys)
         scored, self.powers = self._scored(step)
-        return [*made, *scored, *self._softmax(self.powers), *self.core.keep_powers()]
+        softmax = [*self._softmax(self.powers), *self._scaled_sums()]
+        return [*made, *scored, *softmax, *self.core.keep_powers()]
 
     def _scored(self, step: Any) -> tuple[list[Stmt], Powers]:
         """What the softmax is taken of, and how. Only tiles at an edge of what is seen are compared
@@ -369,6 +347,12 @@ class _Kernel:
                 made.append(r.store("s", at, power))
                 total = r.load("total", h) + r.load("s", at)
                 made.append(r.store("total", h, total))
-        for at in range(self._elements_of("o")):
-            made.append(r.store("o", at, r.load("o", at) * r.load("scale", core.half("o", at))))
         return made
+
+    def _scaled_sums(self) -> list[Stmt]:
+        """Sums of values that were weighed before, of the largest score that there is now."""
+        r, half = self.registers, self.core.half
+        return [
+            r.store("o", at, r.load("o", at) * r.load("scale", half("o", at)))
+            for at in range(self._elements_of("o"))
+        ]

@@ -11,15 +11,14 @@ from math import prod
 from typing import Any
 
 from ...base.dtype import parse
-from ...target.target import Target
 from ..schedules.gpu.machine import VECTOR_BYTES, GpuMachine
 from ..schedules.gpu.operands import LEAST_COPY
 from ..schedules.gpu.tile_plan import BANKS
-from .warp_registers import LANES, OPERANDS, SUMS, TILE
+from .warp_registers import LANES, OPERANDS, TILE
 
 ROWS, KEYS, WARP_ROWS = 64, 64, 16  # of a block's tile at most, and of a warp
 BLOCKS = 2  # at once on a processor: each thread may have all registers that it can name
-_WIDEST = 256  # elements of a key, and of a value: more have no room in registers
+WIDEST = 256  # elements of a key, and of a value: more have no room in registers
 _NAMED = 192  # registers of a thread for arrays: addresses and what is computed have the others
 _MOST_WAITING = 256  # bytes of a thread, of a tile on its way
 # On tensor cores: tiles of a part of the keys, and those that take as long as one more kernel, of
@@ -68,9 +67,24 @@ class Plan:
     def tiles(self) -> int:
         return -(-int(self.sizes.keys) // self.keys)
 
+    @property
+    def part_keys(self) -> int:
+        """Parts of the keys have a multiple of so many."""
+        return max(KEYS, self.keys)
+
     def pitch(self, fragments: int) -> int:
         """Elements from row to row of so many fragments: an odd number of 16 bytes."""
         return fragments * TILE + VECTOR_BYTES // parse(self.dtype).nbytes
+
+    def tile_shape(self, rows: int, fragments: int) -> tuple[int, ...]:
+        """Of rows of so many fragments in shared memory; the last but one are the rows."""
+        return rows, self.pitch(fragments)
+
+    tile_align = 16
+
+    def place(self, row: Any, column: Any, lane: Any) -> list[Any]:
+        """Of an element in such a tile, `lane` behind the first of a vector."""
+        return [row, column + lane]
 
     @property
     def powers_pitch(self) -> int:
@@ -147,19 +161,11 @@ def _plans(sizes: Any, dtype: str, late: bool, processors: int) -> Iterator[Plan
             yield plan
 
 
-def plan_of(sizes: Any, dtype: str, target: Target | None) -> Plan | None:
-    """How attention of these sizes (see `attention.Sizes`) and that type is cut on a target; None
-    where it is not made so. As many blocks on a processor as are planned for, if there can be;
-    fewer rows, and keys of one fragment, only where others have no room."""
-    if target is None or target.kind.name != "cuda" or dtype not in (*OPERANDS, SUMS):
-        return None
-    able = target.capabilities
-    known = dtype == SUMS or (dtype, SUMS) in able.matrix_products
-    lengths = (sizes.size, sizes.last, sizes.keys, prod(sizes.rows), prod(sizes.batch))
-    if not known or min(lengths) <= 0 or max(lengths[:2]) > _WIDEST:
-        return None
-    machine = GpuMachine.of(target)
-    plans = list(_plans(sizes, dtype, able.async_copies, machine.filling))
+def warp_plan_of(sizes: Any, dtype: str, late: bool, machine: GpuMachine) -> Plan | None:
+    """How attention of these sizes (see `attention.Sizes`) is cut for blocks of warps; `late`:
+    whether there are copies that no thread waits for. As many blocks on a processor as are planned
+    for, if there can be; fewer rows, and keys of one fragment, only where others have no room."""
+    plans = list(_plans(sizes, dtype, late, machine.filling))
     most = plans[0].rows if plans else 0
 
     def warps(plan: Plan) -> int:
@@ -173,19 +179,14 @@ def plan_of(sizes: Any, dtype: str, target: Target | None) -> Plan | None:
     return None
 
 
-def takes(sizes: Any, dtype: str, target: Target | None) -> bool:
-    """Whether attention of these sizes and that type is one kernel on a target."""
-    return plan_of(sizes, dtype, target) is not None
-
-
 def seen_tiles(plan: Plan) -> int:
-    """How many tiles of 64 keys the rows of a block see at most."""
+    """How many tiles of `part_keys` the rows of a block see at most."""
     sizes, most = plan.sizes, int(plan.sizes.keys)
     if sizes.window is not None:
         low, high = sizes.window
         seen = plan.rows - 1 + high - low
-        most = min(most, seen + KEYS - 1)  # they may begin at any key of a tile
-    return -(-most // KEYS)
+        most = min(most, seen + plan.part_keys - 1)  # they may begin at any key of a tile
+    return -(-most // plan.part_keys)
 
 
 def parts_of(plan: Plan) -> int:
@@ -193,6 +194,7 @@ def parts_of(plan: Plan) -> int:
     are few warps for all processors, and many keys."""
     sizes, blocks = plan.sizes, BLOCKS if plan.cores else 1
     least, joining = (_LEAST_TILES, _JOINING) if plan.cores else (1, 1)
+    least, joining = (max(1, n * KEYS // plan.part_keys) for n in (least, joining))
     warps = plan.warps * -(-prod(sizes.rows) // plan.rows) * prod(sizes.batch)
     tiles = seen_tiles(plan)
     enough = plan.processors * blocks * (ROWS // WARP_ROWS)

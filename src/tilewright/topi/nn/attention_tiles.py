@@ -34,8 +34,8 @@ class Tiles:
 
     def buffer(self, name: str, rows: int, fragments: int) -> Buffer:
         """Rows of so many fragments."""
-        shape = (rows, self.plan.pitch(fragments))
-        return decl_buffer(shape, self.plan.dtype, name, scope="shared", data_alignment=16)
+        shape, align = self.plan.tile_shape(rows, fragments), self.plan.tile_align
+        return decl_buffer(shape, self.plan.dtype, name, scope="shared", data_alignment=align)
 
     def copy(self, to: Buffer, size: int, element: Element) -> Stmt:
         """Fill a tile with rows, zeros behind the last of their elements."""
@@ -44,9 +44,9 @@ class Tiles:
 
         def store(n: int, row: Any, column: Any, lane: Any) -> Stmt:
             value = self._value(row, column + lane, column, size, vectors * lanes, element)
-            return BufferStore(to, value, [row, column + lane])
+            return BufferStore(to, value, self.plan.place(row, column, lane))
 
-        made = self._each(int(to.shape[0]), size, store)
+        made = self._each(int(to.shape[-2]), size, store)
         return AttrStmt(const(0), "pragma_async_scope", const(1), made) if self.plan.late else made
 
     def begun(
@@ -57,7 +57,7 @@ class Tiles:
         if ahead is None or not self.plan.waiting(size):
             whole = elements(lambda element: self.copy(to, size, element))
             return Copy(whole, None) if self.plan.late else Copy(seq(), whole)
-        lanes, rows = self.plan.lanes(size), int(to.shape[0])
+        lanes, rows = self.plan.lanes(size), int(to.shape[-2])
         vectors = self.plan.vectors(size)
 
         def load(element: Element) -> Stmt:
@@ -68,7 +68,8 @@ class Tiles:
             return self._each(rows, size, store)
 
         def store(n: int, row: Any, column: Any, lane: Any) -> Stmt:
-            return BufferStore(to, BufferLoad(ahead, [n * lanes + lane]), [row, column + lane])
+            place = self.plan.place(row, column, lane)
+            return BufferStore(to, BufferLoad(ahead, [n * lanes + lane]), place)
 
         return Copy(elements(load), self._each(rows, size, store))
 
