@@ -68,12 +68,21 @@ def wgmma_part(key: str) -> str:
 
 def wait_part(key: str) -> str:
     """The wait for all groups but some, before which no register of the accumulator is read."""
-    _, most, count, sums = key.split(" ")
+    _, most, count, sums, *after = key.split(" ")
     text = f'  asm volatile("wgmma.wait_group.sync.aligned {most};"'
     if count == "0":
         return function(f"{part_name(key)}()", f'{text} ::: "memory");\n', _ARCH)
     body = f'{text}\n      : {_both("d", int(count), sums)} :: "memory");\n'
-    return function(f"{part_name(key)}({sums}* d)", body, _ARCH)
+    head = f"{sums}* d"
+    if after:
+        # ptxas moves arithmetic over a wait, but no wait over what may have an effect
+        body = (
+            '  asm volatile("{\\n.reg .pred p;\\nsetp.lt.f32 p, %0, 0fBF800000;\\n"\n'
+            '               "@p pmevent 0;\\n}"\n'
+            f'               :: "f"(after) : "memory");\n{body}'
+        )
+        head += ", float after"
+    return function(f"{part_name(key)}({head})", body, _ARCH)
 
 
 def _both(name: str, count: int, sums: str) -> str:
@@ -166,8 +175,9 @@ def _wait(p: Any, e: E.Call) -> str:
         raise CompileError("ptx_wgmma_wait_group waits for a constant number of groups")
     # registers of sums are named by their type
     sums = "int" if count and p.pointee.get(e.args[1]) == "int32" else "float"
-    name = part_name(p.need(f"tw_wgmma_wait {most} {count} {sums}"))
-    return f"{name}({p.expr(e.args[1]) if count else ''})"
+    after = [bare(p.expr(x)) for x in e.args[3:]]
+    name = part_name(p.need(f"tw_wgmma_wait {most} {count} {sums}{' after' * len(after)}"))
+    return f"{name}({', '.join([p.expr(e.args[1]), *after]) if count else ''})"
 
 
 WGMMA_CALLS: dict[str, ExprRule] = {

@@ -343,10 +343,13 @@ def _commit(code: Any, e: E.Call) -> Fn:
 
 
 def _wait(code: Any, e: E.Call) -> Fn:
-    """(groups that may be under way [, accumulator, registers of it])"""
+    """(groups that may be under way [, accumulator, registers of it, what is there before])"""
     most = code.value(e.args[0])
+    before = [code.value(x) for x in e.args[3:]]
 
     def run(st: State) -> Any:
+        for value in before:
+            value(st)
         here = np.zeros(st.lanes // GROUP, np.bool_)
         here[_whole_groups(st, "ptx_wgmma_wait_group")] = True
         limit = _closed(st) - int(np.max(most(st)))

@@ -62,10 +62,10 @@ class _Survey:
         if e.op.name == _LOAD:
             each = 4 // parse(e.dtype).nbytes  # elements of a register
             return [*self._part(e, 3, each * (const_int(e.args[1]) or 4)), *e.args[5:]]
-        if e.op.name == WAIT_GROUP:  # (groups under way [, accumulator, how many of it])
+        if e.op.name == WAIT_GROUP:  # (groups under way [, accumulator, how many of it, after])
             if len(e.args) > 2 and isinstance(e.args[1], E.Var):
                 self._use(e.args[1], const_int(e.args[2]) or 0)
-            return []
+            return list(e.args[3:])
         found = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", str(getattr(e.args[0], "value", "")))
         if found is None:
             return list(e.args)

@@ -18,7 +18,7 @@ from .warp_registers import TILE
 
 _ROWS, _KEYS = (128, 192, 64), (128, 64, 32)  # of the same clocks the first
 _LEAST_ROWS = GROUP_ROWS // 2  # fewer are not worth a warp group, whose rows are 64
-_BESIDE = 72  # registers of a thread beside arrays: addresses, and what is computed
+_BESIDE = 80  # registers of a thread beside arrays: addresses, and what is computed
 _MOST_REGISTERS = 255  # that a thread can name
 # a clock of a multiprocessor (H100 architecture, dense): products of halves, powers, and what else
 # a score takes (a product, a comparison, a sum, a conversion)

@@ -48,6 +48,8 @@ class Groups(Fragments):
     def with_group(self, body: Stmt) -> Stmt:
         """A statement where the number of the warp group is known, of lane 0, so that it is the
         same for a warp."""
+        if self.plan.groups == 1:
+            return LetStmt(self.group, const(0), body)
         number = O.indexdiv(self.warp, _WARPS)
         number = tvm_warp_shuffle(const(0xFFFFFFFF, "uint32"), number, 0, LANES, LANES)
         return LetStmt(self.group, number, body)
@@ -98,10 +100,11 @@ class Groups(Fragments):
         """Let products have the registers that were used."""
         return Evaluate(H.ptx_wgmma_fence())
 
-    def wait(self, name: str, most: int) -> Stmt:
-        """Until sums of that name are there, where so many products started later."""
+    def wait(self, name: str, most: int, after: Any = 0) -> Stmt:
+        """Until sums of that name are there, where so many products started later; `after`: what
+        is computed before."""
         own = self.registers.buffers[name]
-        return Evaluate(H.ptx_wgmma_wait_group(most, own.data, int(own.shape[0])))
+        return Evaluate(H.ptx_wgmma_wait_group(most, own.data, int(own.shape[0]), after))
 
 
 class GroupKernel(Kernel):
@@ -162,7 +165,8 @@ class GroupKernel(Kernel):
 
     def _step(self, keys: list[Buffer], values: list[Buffer], q: Buffer, n: int, step: Any) -> Stmt:
         """The sums of a tile, and the powers of the next."""
-        core = self.core
+        core, r = self.core, self.registers
+        made = r.load("total", 0) + r.load("total", 1)  # of all powers
         return seq(
             core.fence(),
             *core.start_scores(q, keys[1 - n]),
@@ -171,7 +175,7 @@ class GroupKernel(Kernel):
             self._load_values(values[1 - n], step + 1).begin,
             core.wait("s", 1),
             *self._powers_of(step + 1),
-            core.wait("o", 0),
+            core.wait("o", 0, made),
             *self._scaled_sums(),
             *core.keep_powers(),
         )
