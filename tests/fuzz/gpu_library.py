@@ -262,15 +262,23 @@ def _ended(rng: random.Random, inputs: list[Any], out: Any) -> tuple[str, Any]:
     return end, out
 
 
+def _few(rng: random.Random, arch: str) -> str:
+    """So few multiprocessors that blocks of warp groups have several tiles each."""
+    if arch != "sm_90a" or rng.random() >= 0.6:
+        return ""
+    return f" -multi_processor_count={rng.randint(2, 9)}"
+
+
 def drawn(seed: int, attention: bool = False) -> Case:
     """The case of a seed; of attention alone, if that is wanted."""
     rng = random.Random(seed)
     kind, arch = rng.choice((*KINDS, None)), rng.choice(ARCHES)
     if kind is None or attention:
         dtype = rng.choice(("float32", "float16", "float16" if arch == "sm_75" else "bfloat16"))
-        target = Target(f"cuda -arch={arch}")
+        few = _few(rng, arch)
+        target = Target(f"cuda -arch={arch}{few}")
         text, inputs, out, plain = drawn_attention(rng, dtype, target)
-        return Case(f"{text} {dtype} {arch}", inputs, out, target, rng, {}, plain)
+        return Case(f"{text} {dtype} {arch}{few}", inputs, out, target, rng, {}, plain)
     types = ("float32", "float16", "float16", "bfloat16", "int8")
     dtype = rng.choice(types[:-1] if kind in (_rows, _pool) else types)
     if dtype == "bfloat16" and arch in ("sm_70", "sm_75"):
@@ -290,9 +298,7 @@ def drawn(seed: int, attention: bool = False) -> Case:
     text = f"{text} {dtype} {arch} {end}"
     if values:
         text += f" open: {', '.join(map(str, values.values()))}"
-    few = ""
-    if arch == "sm_90a" and rng.random() < 0.6:  # so few that blocks have several tiles each
-        few = f" -multi_processor_count={rng.randint(2, 9)}"
+    few = _few(rng, arch)
     case = Case(text + few, inputs, out, Target(f"cuda -arch={arch}{few}"), rng, values)
     if values and rng.random() < 0.5:
         case.likely.update((v, rng.choice(LIKELY)) for v in values)

@@ -243,6 +243,33 @@ def test_copies_of_blocks() -> None:
         text(40)
 
 
+@pytest.mark.parametrize("flip", [False, True])
+@pytest.mark.parametrize(("given", "ptx"), [("fp16", "f16"), ("bf16", "bf16")])
+def test_products_of_registers(given: str, ptx: str, flip: bool) -> None:
+    t = tile(size=256 * 64)
+    kind = {"fp16": "float16", "bf16": "bfloat16"}[given]
+    sums = decl_buffer((48,), "float32", "sums", scope="local")
+    own = decl_buffer((16,), kind, "own", scope="local")
+    descriptor = H.ptx_wgmma_descriptor(t.access_ptr("r"), 16, 1024, 128)
+    given_at = (sums.data, 0, own.data, 8, descriptor)
+    body = calls(
+        H.ptx_wgmma_fence(),
+        H.ptx_wgmma_rs("float32", "m64n96k16", given, *given_at, 0, flip),
+        H.ptx_wgmma_commit_group(),
+        H.ptx_wgmma_wait_group(0, sums.data, 48, E.BufferLoad(sums, [0])),
+    )
+    text = compile_everywhere(hopper(body, t, sums, own), ("sm_90a",))["sm_90a"]
+    product = rf"wgmma\.mma_async\.sync\.aligned\.m64n96k16\.f32\.{ptx}\.{ptx}"
+    registers = r"\{" + ", ".join([r"%r\d+"] * 4) + r"\}"
+    flips = rf"p, 1, 1, {int(flip)};"
+    assert re.search(rf"{product} \{{[^}}]*\}}, {registers}, %rd\d+, {flips}", text)
+    # what is computed before the wait is something that may have an effect
+    assert re.search(r"@p pmevent 0;[^$]*wgmma\.wait_group\.sync\.aligned 0;", text)
+    wrong = H.ptx_wgmma_rs("int32", "m64n96k32", "int8", *given_at, 0)
+    with pytest.raises(CompileError, match="ptx_wgmma_rs of int8 is not known: it takes fp16"):
+        hopper(calls(wrong), t, sums, own)
+
+
 @pytest.mark.parametrize("columns", [8, 96, 256])
 @pytest.mark.parametrize(("given", "ptx"), [("fp16", "f16"), ("bf16", "bf16")])
 def test_products(columns: int, given: str, ptx: str) -> None:

@@ -138,6 +138,56 @@ def product_kernel(a: Side, b: Side, fill: S.Stmt | None = None) -> S.PrimFunc:
     return S.PrimFunc(params, whole, None, {}, {"global_symbol": "product"})
 
 
+def register_kernel(b: Side, fence: bool = True, early: bool = False) -> S.PrimFunc:
+    """OUT[64, n] = A B of one warp group, whose A[64, DEPTH] threads read to registers; without a
+    `fence` behind that, or (`early`) with one of them set anew before the product is waited for."""
+    columns, tx = b.lines, THREAD
+    out = decl_buffer((ROWS * columns,), "float32", "OUT")
+    source = decl_buffer((ROWS * DEPTH,), b.dtype, "A")
+    sums = decl_buffer((columns // 2,), "float32", "sums", scope="local")
+    own = decl_buffer((DEPTH // 2,), b.dtype, "own", scope="local")
+    bring = S.seq(
+        evaluate(H.create_barriers(1)),
+        S.IfThenElse(
+            tx.equal(0),
+            evaluate(H.ptx_init_barrier_thread_count(0, 1), H.ptx_fence_barrier_init()),
+        ),
+        evaluate(storage_sync("shared")),
+        S.IfThenElse(
+            tx.equal(0),
+            evaluate(
+                H.ptx_arrive_barrier_expect_tx(0, 2 * b.count * b.box_elements), *b.copies(0)
+            ),
+        ),
+        evaluate(H.ptx_wait_barrier(0)),
+    )  # fmt: skip
+    reads = []
+    for i in range(DEPTH // 2):  # as the PTX ISA tells of m64k16
+        row = tx // 32 * 16 + tx % 32 // 4 + i % 4 // 2 * 8
+        k = tx % 4 * 2 + i // 8 * STEP + i % 8 // 4 * 8 + i % 2
+        reads.append(S.BufferStore(own, E.BufferLoad(source, [row * DEPTH + k]), [i]))
+    products = [
+        H.ptx_wgmma_rs(
+            "float32", f"m64n{columns}k16", NAMES[b.dtype], sums.data, 0, own.data, 8 * n,
+            b.descriptor(n), n, b.flip,
+        )
+        for n in range(DEPTH // STEP)
+    ]  # fmt: skip
+    body = S.seq(
+        bring,
+        *reads,
+        *([S.Evaluate(H.ptx_wgmma_fence())] if fence else []),
+        evaluate(*products, H.ptx_wgmma_commit_group()),
+        *([S.BufferStore(own, E.const(0, b.dtype), [3])] if early else []),
+        evaluate(H.ptx_wgmma_wait_group(0)),
+        *_store(out, sums, tx, columns),
+    )
+    for buffer in (sums, own, b.stage):
+        body = S.Allocate(buffer, body)
+    whole = S.AttrStmt(AXIS, "thread_extent", 128, body)
+    return S.PrimFunc([out.data, source.data, b.map], whole, None, {}, {"global_symbol": "rs"})
+
+
 def _store(out: Buffer, sums: Buffer, tx: E.Var, columns: int) -> list[S.Stmt]:
     """Register 4 q + 2 h + e of thread t is in row 16 (t / 32) + t % 32 / 4 + 8 h, and in column
     8 q + 2 (t % 4) + e."""

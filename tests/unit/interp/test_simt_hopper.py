@@ -110,6 +110,39 @@ def test_products_in_every_layout(span: int, flips: tuple[bool, bool]) -> None:
     np.testing.assert_array_equal(out.reshape(kit.ROWS, columns), left @ right)
 
 
+def run_with_registers(
+    dtype: str, flip: bool, fence: bool = True, early: bool = False
+) -> tuple[np.ndarray, np.ndarray, set[str]]:
+    b = kit.Side("B", 64 if flip else 40, dtype, 128, flip)
+    x, y = kit.draw((kit.ROWS, kit.DEPTH), dtype, 1), kit.draw(b.shape, dtype, 2)
+    out = np.zeros(kit.ROWS * b.lines, np.float32)
+    args = [out, x.reshape(-1), SimtMap(y, b.described())]
+    report = run_kernel(kit.register_kernel(b, fence, early), None, args, check=False)
+    want = x.astype(np.float32) @ (y if flip else y.T).astype(np.float32)
+    return out.reshape(want.shape), want, {f.kind for f in report.findings}
+
+
+@pytest.mark.parametrize("flip", [False, True])
+@pytest.mark.parametrize("dtype", kit.TYPES)
+def test_a_first_operand_in_registers(dtype: str, flip: bool) -> None:
+    out, want, found = run_with_registers(dtype, flip)
+    assert found == set()
+    np.testing.assert_array_equal(out, want)
+
+
+def test_registers_of_an_operand_are_fenced_and_left_alone() -> None:
+    assert run_with_registers("float16", False, fence=False)[2] == {"missing fence"}
+    assert "product not waited for" in run_with_registers("float16", False, early=True)[2]
+
+
+def test_bytes_are_no_operand_in_registers() -> None:
+    sums, own = (kit.decl_buffer((64,), t, "r", scope="local") for t in ("int32", "int8"))
+    call = H.ptx_wgmma_rs("int32", "m64n64k32", "int8", sums.data, 0, own.data, 0, 0, 0)
+    func = S.PrimFunc([], S.Evaluate(call), None, {}, {"global_symbol": "f"})
+    with pytest.raises(TilewrightError, match=r"does not know ptx_wgmma_rs of .*m64n64k32"):
+        run_kernel(func, None, [])
+
+
 # -- kernels of schedules, and what is found when something is left out of them
 
 
