@@ -99,6 +99,7 @@ from tilewright.loopir.hopper_calls import ptx_wgmma as ptx_wgmma
 from tilewright.loopir.hopper_calls import ptx_wgmma_commit_group as ptx_wgmma_commit_group
 from tilewright.loopir.hopper_calls import ptx_wgmma_descriptor as ptx_wgmma_descriptor
 from tilewright.loopir.hopper_calls import ptx_wgmma_fence as ptx_wgmma_fence
+from tilewright.loopir.hopper_calls import ptx_wgmma_rs as ptx_wgmma_rs
 from tilewright.loopir.hopper_calls import ptx_wgmma_wait_group as ptx_wgmma_wait_group
 from tilewright.loopir.hopper_calls import stream_steps as stream_steps
 from tilewright.loopir.hopper_calls import stream_sums as stream_sums

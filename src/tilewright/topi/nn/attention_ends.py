@@ -1,4 +1,4 @@
-"""What becomes of the sums of attention in one kernel (attention_cores.py): results, or, where
+"""What becomes of the sums of attention in one kernel (attention_kernel.py): results, or, where
 blocks have parts of the keys, the sums themselves, which one more kernel joins."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Both products of attention on tensor cores (attention_cores.py): a warp's 16 rows, in fragments.
+"""Both products of attention on tensor cores (attention_kernel.py): a warp's 16 rows, in fragments.
 
 Powers, rounded to the operands' type, are an operand of the second product as they lie in
 registers: the sums of m16n8 of two neighbouring instructions are what one of m16n8k16 takes of its

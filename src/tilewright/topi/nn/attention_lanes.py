@@ -1,4 +1,4 @@
-"""Both products of attention without tensor cores (attention_cores.py): a thread has scores of four
+"""Both products of attention without tensor cores (attention_kernel.py): a thread has scores of four
 rows with every eighth key of a tile, and as many sums of values; eight threads share a row.
 
 Of queries, keys and powers vectors along the sum are read, of values vectors of neighbours: with 64

@@ -1,4 +1,4 @@
-"""What attention in one kernel (attention_cores.py) takes, and how it cuts it: rows and keys of a
+"""What attention in one kernel (attention_kernel.py) takes, and how it cuts it: rows and keys of a
 block's tiles, by the shared memory and the registers that a target has."""
 
 from __future__ import annotations

@@ -188,6 +188,8 @@ CASES = [
     attend("attend_float", (17, 67, 24), "float32", "sm_80"),
     attend("attend_causal", (65, 65, 64), "bfloat16", "sm_80", True),
     attend("attend_parts", (1, 1000, 64), "float16", "sm_80"),
+    attend("attend_hopper", (70, 450, 40), "float16", "sm_90a"),
+    attend("attend_hopper_causal", (200, 200, 64), "bfloat16", "sm_90a", True),
     product("dense_pipeline", wide_dense, (40, 128), (72, 128), arch="sm_80"),
     product("matmul_odd_columns", wide_matmul, (40, 70), (70, 33), arch="sm_75"),
     product("matmul_parts", wide_matmul, (16, 1024), (1024, 24), arch="sm_80"),
