@@ -265,8 +265,11 @@ def _wgmma(code: Any, e: E.Call) -> Fn:
         raise TilewrightError(f"simt does not know {e.op.name[4:]} of {e.args[0]} on {e.args[1]}")
     columns = int(found[1])
     sums = _Registers(code, e.args[2], e.args[3], columns // 2, e.dtype)
-    given = _Registers(code, e.args[4], e.args[5], _ROWS * steps // GROUP, dtype) if rs else None
-    a = None if rs else code.value(e.args[4])
+    given: Any
+    if rs:
+        given = _Registers(code, e.args[4], e.args[5], _ROWS * steps // GROUP, dtype)
+    else:
+        given = code.value(e.args[4])
     b, add = [code.value(x) for x in (e.args[6:8] if rs else e.args[5:7])]
 
     def run(st: State) -> Any:
@@ -277,10 +280,10 @@ def _wgmma(code: Any, e: E.Call) -> Fn:
         more = np.broadcast_to(np.asarray(add(st)) != 0, (st.lanes,))[lanes[0]]
         at = _start(st, sums, lanes, more)
         x: Any
-        if given is None:
-            x = _operand(st, "A", a(st), groups, _ROWS, flip_a, dtype)
-        else:
+        if rs:
             x = _start(st, given, lanes, np.ones_like(more))
+        else:
+            x = _operand(st, "A", given(st), groups, _ROWS, flip_a, dtype)
         y = _operand(st, "B", b(st), groups, columns, flip_b, dtype)
         if x is None or y is None:
             return np.int32(0)

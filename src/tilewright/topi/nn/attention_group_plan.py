@@ -97,7 +97,7 @@ class GroupPlan(Plan):
             """Of so many blocks at once."""
             alone = first + max(second, powers)
             each = max(alone, count * max(first + second, powers, read / rate))
-            return tiles * each + LATENCY
+            return float(tiles * each + LATENCY)
 
         whole, rest = divmod(busiest, self.blocks)
         return whole * turn(self.blocks) + (turn(rest) if rest else 0.0)

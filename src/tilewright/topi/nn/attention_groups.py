@@ -18,7 +18,7 @@ from ...loopir import hopper_calls as H
 from ...loopir import op as O
 from ...loopir.buffer import Buffer
 from ...loopir.calls import tvm_warp_shuffle
-from ...loopir.expr import Call, Var, const
+from ...loopir.expr import Call, Var, const, convert
 from ...loopir.stmt import Evaluate, For, ForKind, IfThenElse, LetStmt, Stmt, seq
 from ..tensor_intrin.warp_group_tile import GROUP, GROUP_ROWS, KINDS, SPAN
 from .attention_fragments import Fragments
@@ -58,7 +58,7 @@ class Groups(Fragments):
         """Of a tile in shared memory, from element `at` on behind its `first`."""
         panels, rows, panel = (int(n) for n in tile.shape)
         count = panels * rows * panel
-        args = (const(0, self.plan.dtype), tile.data, O.convert(first), const(count), const(1))
+        args = (const(0, self.plan.dtype), tile.data, convert(first), const(count), const(1))
         pointer = Call("handle", "tir.tvm_access_ptr", args)
         whole = H.ptx_wgmma_descriptor(pointer, leading, _ATOM, SPAN)
         nbytes = at * SPAN // panel
