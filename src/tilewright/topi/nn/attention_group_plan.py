@@ -100,7 +100,7 @@ class GroupPlan(Plan):
             return float(tiles * each + LATENCY)
 
         whole, rest = divmod(busiest, self.blocks)
-        return whole * turn(self.blocks) + (turn(rest) if rest else 0.0)
+        return float(whole * turn(self.blocks) + (turn(rest) if rest else 0.0))
 
 
 def group_plan_of(sizes: Any, dtype: str, machine: GpuMachine) -> GroupPlan | None:

@@ -1,5 +1,5 @@
-"""Both products of attention without tensor cores (attention_kernel.py): a thread has scores of four
-rows with every eighth key of a tile, and as many sums of values; eight threads share a row.
+"""Both products of attention without tensor cores (attention_kernel.py): a thread has scores of
+four rows with every eighth key of a tile, and as many sums of values; eight threads share a row.
 
 Of queries, keys and powers vectors along the sum are read, of values vectors of neighbours: with 64
 keys in a tile twelve vectors of 16 bytes are read for 128 products. The queries of a warp begin at
