@@ -10,12 +10,11 @@ from typing import Any
 from ....loopir.iter import IterVar
 from ....loopir.visit import free_vars
 from ....schedule.api import Schedule, Stage
-from ....schedule.auto_inline import loads_of
 from ....target.capability import shuffled
 from ....tensor.axes import thread_axis
-from ....tensor.op import ComputeOp
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, known_extent, largest_divisor, size_of_axes, whole_vectors
+from ..memory_order import uses_of
 from ..reduce import reads_of, row_run
 from .columns import MOST_HELD, held_rows, schedule_columns
 from .injective import arrange
@@ -146,25 +145,21 @@ def lanes_along(
     stage: Stage, along: Sequence[IterVar], machine: GpuMachine, inlined: Sequence[Stage] = ()
 ) -> int:
     """Elements of the widest access of all that a stage reads along some axes, a run in memory,
-    itself or by what is `inlined` into it, whose last axes those are; what is the same for a whole
-    row does not count."""
-    widths: list[int] = []
-    todo = [(stage.op, along)]
-    while todo:
-        op, axes = todo.pop()
-        assert isinstance(op, ComputeOp)
-        variables = {a.var for a in axes}
-        for e in reads_of(op.output(0)) if op.reduce_axis else loads_of(op):
-            if not any(variables.intersection(free_vars(i)) for i in e.indices):
-                continue
-            if any(e.producer.op is x.op for x in inlined):
-                todo.append((e.producer.op, e.producer.op.axis[-len(axes) :]))
-            else:
-                widths.append(machine.lanes(e.dtype))
+    itself or by what is inlined into it, or is to be (`inlined`). What is the same for a whole row
+    does not count, nor does what all rows share, beside what each has of its own: it is little, and
+    comes in as many accesses as it takes."""
+    variables = {a.var for a in along}
+    rows = {a.var for a in stage.op.axis} - variables
+    own: list[int] = []
+    shared: list[int] = []
+    for t, indices in uses_of(stage, inlined).reads:
+        used = set().union(*map(free_vars, indices))
+        if used & variables:
+            (own if used & rows else shared).append(machine.lanes(t.dtype))
     if not (along and known_extent(along[-1])):
         return 1
     whole = prod(known_extent(a) or 1 for a in along)  # as those that are not known have each
-    return whole_vectors(whole, min(widths, default=machine.lanes("float32")))
+    return whole_vectors(whole, min(own or shared, default=machine.lanes("float32")))
 
 
 def _rows(s: Schedule, red: Tensor, out: Tensor, row: Row, machine: GpuMachine) -> None:
