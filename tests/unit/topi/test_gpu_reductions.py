@@ -67,6 +67,27 @@ def test_rows_that_are_made_wider_are_read_in_128_bits(dtype: str, lanes: int) -
     }
 
 
+@pytest.mark.parametrize(("dtype", "lanes"), [("float32", 4), ("bfloat16", 8), ("int8", 16)])
+@pytest.mark.parametrize("make", [topi.sum, topi.max, topi.argmax])
+@pytest.mark.parametrize("shape", [(131, 16), (37, 32), (5, 3, 2, 16)])
+def test_a_thread_reads_a_short_row_in_vectors(
+    make: Make, dtype: str, lanes: int, shape: tuple[int, ...]
+) -> None:
+    axis: Any = (2, 3) if len(shape) == 4 and make is not topi.argmax else len(shape) - 1
+    x = whole_numbers(shape, dtype)
+    wide = x.astype(np.float64)
+    want = {topi.sum: wide.sum, topi.max: wide.max, topi.argmax: wide.argmax}[make](axis)
+
+    def positive(t: Any) -> Any:
+        return topi.nn.relu(make(t, axis))
+
+    read = r"float4\*\)\(in0" if dtype == "float32" else rf"{dtype}x{lanes}\(in0"
+    for run, exact in ((lambda t: make(t, axis), want), (positive, np.maximum(want, 0))):
+        result, f = computed(run, dtype, [x])
+        np.testing.assert_array_equal(result, exact)
+        assert re.search(read, f.imported_modules[0].get_source())
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int8"])
 @pytest.mark.parametrize(
     ("shape", "axis", "kernels"),

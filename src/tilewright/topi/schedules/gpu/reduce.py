@@ -84,7 +84,7 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) 
     is_short = not run or planned_size(op.reduce_axis[-run:]) <= SHORT_ROW
     few = 0 < steps <= 4 * max(machine.warp, 1)
     if is_short and (rows >= MANY_ROWS or few):
-        _threads(s, red, out, machine)
+        _threads(s, red, out, run, machine)
         return
     lanes = lanes_along(s[red], op.reduce_axis[-run:], machine) if run else 1
     row = Row.of(op, run, lanes, machine)
@@ -99,18 +99,34 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) 
     _rows(s, red, out, Row.of(op, 1, lanes, machine), machine)
 
 
-def _threads(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) -> None:
-    """A thread for each result, or for some neighbours."""
+def _threads(s: Schedule, red: Tensor, out: Tensor, run: int, machine: GpuMachine) -> None:
+    """A thread for each result, or for some neighbours; the last axes, a `run` in memory, in
+    vectors."""
     if red.op is out.op:
         red = first(s.cache_write(list(s[out].op.outputs), "local"))
+        _row_in_vectors(s, red, run, machine)
         at = s[out]
         s[red].compute_at(at, bind_rows(at, fused(at, list(at.op.axis)), machine.threads))
         return
+    _row_in_vectors(s, red, run, machine)
     stage = s[red]
     arrange(s[out], list(s[out].op.axis), machine)
     stage.compute_at(s[out], s[out].leaf_iter_vars[1])
     if len(s[out].leaf_iter_vars) > 2:  # a vector of results a thread
         machine.unroll(s[red], s[red].op.axis[-1])
+
+
+def _row_in_vectors(s: Schedule, red: Tensor, run: int, machine: GpuMachine) -> None:
+    """What a thread sums of a row, lane by lane of the vectors that it reads."""
+    stage = s[red]
+    axes = list(stage.op.reduce_axis[-run:]) if run and stage.op.axis else []
+    lanes = lanes_along(stage, axes, machine)
+    if axes and lanes > 1:
+        _, lane = stage.split(fused(stage, axes), factor=lanes)
+        vector = first(s.rfactor(red, lane, len(stage.op.axis)))
+        _in_vectors(s[vector])
+        s[vector].compute_at(s[red], s[red].op.axis[-1])
+        s[red].unroll(s[red].op.reduce_axis[0])
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,8 @@ def _row_a_thread(s: Schedule, out: Tensor, found: _Stages, machine: GpuMachine)
     held = []
     rows = [domain(a).extent for a in (*stage.op.axis[:-1], found.along)]
     for t in arrays:
-        if len(rows) == len(t.shape) and all(map(structural_equal, t.shape, rows)):
+        here = rows[len(rows) - len(t.shape) :]  # what all rows share has fewer dimensions
+        if len(here) == len(t.shape) > 0 and all(map(structural_equal, t.shape, here)):
             readers = [x.op for x in s.stages if any(u is t for u in x.op.input_tensors)]
             held.append(s.cache_read(t, "local", readers))
     for x in (*found.small, *found.large):
