@@ -26,10 +26,10 @@ def inject_async_copy(func: S.PrimFunc, target: Target) -> S.PrimFunc:
 
     `s[AA].pragma(s[AA].op.axis[0], "async_scope")` asks for it, for a stage that copies an array
     on the device to shared memory, element by element or in vectors, with zeros in the place of
-    what a condition leaves out. Together with `double_buffer` the copy of the next tile runs
-    while this one is computed with; the pragma "software_pipeline_stages" says how
-    many tiles are under way at once. Stores that are no such copies stay what they are, as do all
-    where the target is not CUDA (OpenCL has no such copies; before sm_80 CUDA copies at once).
+    what a condition leaves out, which may be all of it. Together with `double_buffer` the copy of
+    the next tile runs while this one is computed with; the pragma "software_pipeline_stages" says
+    how many tiles are under way at once. Stores that are no such copies stay what they are, as do
+    all where the target is not CUDA (OpenCL has no such copies; before sm_80 CUDA copies at once).
 
     Needs the barriers of sync_threads, which also separates a thread's own copies from its reads.
     Guarantees that a barrier stands behind a wait for the copies before it. Stands right
@@ -47,6 +47,7 @@ class _Copies(Rewriter):
     def __init__(self, able: bool) -> None:
         self.able = able
         self.inside = False
+        self.read: dict[str, Buffer] = {}  # by dtype, an array that copies here read
         self.committed = False
         self.count = 0
         self.loose = False  # whether there are copies that no pipeline commits
@@ -63,18 +64,31 @@ class _Copies(Rewriter):
         if self.inside or not self.able:
             return self.stmt(s.body)
         self.inside = True
+        self.read = {
+            x.buffer.dtype: x.buffer
+            for x in nodes(s.body)
+            if type(x) is E.BufferLoad and x.buffer.scope() == "global"
+        }
         body = self.stmt(s.body)
         self.inside = False
         return body
 
     @handles(S.BufferStore)
     def _store(self, s: S.BufferStore) -> Any:
-        copy = _copy(s) if self.inside else None
+        copy = (_copy(s) or self._zeros(s)) if self.inside else None
         if copy is None:
             return s
         self.count += 1
         self.loose = self.loose or not self.committed
         return copy
+
+    def _zeros(self, s: S.BufferStore) -> S.Stmt | None:
+        """The store of zeros, as a tile has beyond the edges, as a copy of nothing: from an array
+        that is read here anyway."""
+        source = self.read.get(s.buffer.dtype)
+        if source is None or not _is_zero(s.value) or s.predicate is not None:
+            return None
+        return _copy_of(s, source, const(0), const(False, "bool"))
 
 
 def _call(dtype: str, name: str, *args: Any) -> S.Stmt:
@@ -91,15 +105,20 @@ def _copy(s: S.BufferStore) -> S.Stmt | None:
         condition = inside if condition is None else E.And(condition, inside)
     if type(value) is not E.BufferLoad or s.predicate is not None or value.predicate is not None:
         return None
-    t = parse(value.dtype)
+    return _copy_of(s, value.buffer, _start(value.indices, parse(value.dtype).lanes), condition)
+
+
+def _copy_of(s: S.BufferStore, read: Buffer, source: Any, condition: Any) -> S.Stmt | None:
+    """What a store has, from a place in the array that it is `read` from, where that can be."""
+    t = parse(s.value.dtype)
     size = t.nbytes * t.lanes
-    to, source = _start(s.indices, t.lanes), _start(value.indices, t.lanes)
-    alike = s.buffer.dtype == value.buffer.dtype == t.element
-    places = s.buffer.scope().startswith("shared") and value.buffer.scope() == "global"
+    to = _start(s.indices, t.lanes)
+    alike = s.buffer.dtype == read.dtype == t.element
+    places = s.buffer.scope().startswith("shared") and read.scope() == "global"
     if not alike or not places or size not in _SIZES or to is None or source is None:
         return None
     args = [_pointer(s.buffer, to, t.lanes, 2), const(0)]
-    args += [_pointer(value.buffer, source, t.lanes, 1), const(0), const(size)]
+    args += [_pointer(read, source, t.lanes, 1), const(0), const(size)]
     if condition is not None:
         args.append(condition)
     return _call(t.element, COPY, *args)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -44,6 +45,47 @@ def test_all_of_a_gpu_reduces(make: Make, dtype: str, shape: tuple[int, ...], ke
     assert enough <= blocks <= 8 * enough and threads == 256 and len(rest) == kernels - 1
     source = f.imported_modules[0].get_source().split("__global__")[1]
     assert ("float4" if dtype == "float32" else "tw_load_float16x8") in source, "loads of 128 bits"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "lanes"), [("float16", 8), ("bfloat16", 8), ("int8", 16), ("uint8", 16)]
+)
+def test_rows_that_are_made_wider_are_read_in_128_bits(dtype: str, lanes: int) -> None:
+    """Vectors are as long as those of what is read, not of what is inlined."""
+
+    def squares(t: Any) -> Any:
+        wide = topi.cast(t, "float32")
+        return topi.sum(topi.multiply(wide, wide), 1)
+
+    x = whole_numbers((5, 1744), "int8", 1) ** 2
+    x = x.astype(parse(dtype).numpy)
+    result, f = computed(squares, dtype, [x])
+    np.testing.assert_array_equal(result, (x.astype(np.float64) ** 2).sum(1))
+    source = f.imported_modules[0].get_source()
+    assert set(re.findall(rf"tw_load_\w*{dtype}x(\d+)\(\w+", source.split("__global__")[1])) == {
+        str(lanes)
+    }
+
+
+@pytest.mark.parametrize(("dtype", "lanes"), [("float32", 4), ("bfloat16", 8), ("int8", 16)])
+@pytest.mark.parametrize("make", [topi.sum, topi.max, topi.argmax])
+@pytest.mark.parametrize("shape", [(131, 16), (37, 32), (5, 3, 2, 16)])
+def test_a_thread_reads_a_short_row_in_vectors(
+    make: Make, dtype: str, lanes: int, shape: tuple[int, ...]
+) -> None:
+    axis: Any = (2, 3) if len(shape) == 4 and make is not topi.argmax else len(shape) - 1
+    x = whole_numbers(shape, dtype)
+    wide = x.astype(np.float64)
+    want = {topi.sum: wide.sum, topi.max: wide.max, topi.argmax: wide.argmax}[make](axis)
+
+    def positive(t: Any) -> Any:
+        return topi.nn.relu(make(t, axis))
+
+    read = r"float4\*\)\(in0" if dtype == "float32" else rf"{dtype}x{lanes}\(in0"
+    for run, exact in ((lambda t: make(t, axis), want), (positive, np.maximum(want, 0))):
+        result, f = computed(run, dtype, [x])
+        np.testing.assert_array_equal(result, exact)
+        assert re.search(read, f.imported_modules[0].get_source())
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int8"])

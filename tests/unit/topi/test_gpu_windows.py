@@ -52,6 +52,34 @@ def test_channels_may_be_last(dtype: str, size: tuple[int, ...]) -> None:
     assert report.bank_conflicts <= 1.1 and not report.findings
 
 
+@pytest.mark.parametrize(
+    ("dtype", "channels", "edge", "taps", "stride"),
+    [
+        ("float16", 67, 14, 5, 2),
+        ("bfloat16", 36, 13, 3, 2),
+        ("float16", 40, 5, 3, 1),
+        ("int8", 67, 14, 5, 2),
+    ],
+)
+def test_zeros_beyond_the_edges_are_copied_late(
+    dtype: str, channels: int, edge: int, taps: int, stride: int
+) -> None:
+    """49 places in tiles of 64, and 25 in such of 32: rows that are beyond in every step are not
+    filled by plain stores between copies."""
+
+    def make(x: Any, k: Any) -> Any:
+        return topi.nn.conv2d_nchw(x, k, stride, taps // 2, 1, SUMS[dtype])
+
+    shapes = [(1, channels, edge, edge), (131, channels, taps, taps)]
+    source, report, (got, x, k) = built(make, dtype, *shapes)
+    seen = windows(x.astype("float64"), taps, taps // 2, stride, 1)
+    want = np.einsum("nchwyx,fcyx->nfhw", seen, k.astype("float64"))
+    close(got, want, "float32" if dtype != "int8" else dtype)
+    assert report.async_copies > 0 and not report.findings
+    assert re.search(r"tw_cp_async<.*, false\);", source), "zeros of a row that is beyond"
+    assert not re.search(r"tw_store_\w+\(\w+_shared \+", source)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "int8", "float32"])
 @pytest.mark.parametrize(("groups", "each", "filters"), [(2, 16, 16), (3, 5, 32), (2, 8, 33)])
 @pytest.mark.parametrize("is_last", [False, True])

@@ -40,8 +40,8 @@ class Uses:
     bare: set[Var] = field(default_factory=set)
 
 
-def uses_of(stage: Stage) -> Uses:
-    """The uses of a stage's axes in its body."""
+def uses_of(stage: Stage, inlined: Sequence[Stage] = ()) -> Uses:
+    """The uses of a stage's axes in its body, as if other stages were inlined too."""
     found, op = Uses(), stage.op
     stack: list[Any] = list(getattr(op, "body", ()))
     while stack:
@@ -51,17 +51,18 @@ def uses_of(stage: Stage) -> Uses:
         elif type(e) is not ProducerLoad:
             stack.extend(CHILDREN[type(e)](e))
         else:
-            _add_read(found, stage.schedule, e)
+            _add_read(found, stage.schedule, e, inlined)
     return found
 
 
-def _add_read(found: Uses, s: Any, load: ProducerLoad) -> None:
+def _add_read(found: Uses, s: Any, load: ProducerLoad, inlined: Sequence[Stage]) -> None:
     before = s.stage_of.get(load.producer.op)
-    if before is None or before.attach_type != INLINE or not is_injective(before.op):
+    is_inlined = before is not None and (before.attach_type == INLINE or before in inlined)
+    if not is_inlined or not is_injective(before.op):
         found.reads.append((load.producer, load.indices))
         return
     table = {a.var: i for a, i in zip(before.op.axis, load.indices)}
-    inner = uses_of(before)
+    inner = uses_of(before, inlined)
     found.reads += [(t, [substitute(i, table) for i in indices]) for t, indices in inner.reads]
     for v in inner.bare:
         found.bare.update(free_vars(table.get(v, v)))

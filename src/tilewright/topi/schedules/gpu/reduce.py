@@ -10,12 +10,11 @@ from typing import Any
 from ....loopir.iter import IterVar
 from ....loopir.visit import free_vars
 from ....schedule.api import Schedule, Stage
-from ....schedule.auto_inline import loads_of
 from ....target.capability import shuffled
 from ....tensor.axes import thread_axis
-from ....tensor.op import ComputeOp
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, known_extent, largest_divisor, size_of_axes, whole_vectors
+from ..memory_order import uses_of
 from ..reduce import reads_of, row_run
 from .columns import MOST_HELD, held_rows, schedule_columns
 from .injective import arrange
@@ -85,7 +84,7 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) 
     is_short = not run or planned_size(op.reduce_axis[-run:]) <= SHORT_ROW
     few = 0 < steps <= 4 * max(machine.warp, 1)
     if is_short and (rows >= MANY_ROWS or few):
-        _threads(s, red, out, machine)
+        _threads(s, red, out, run, machine)
         return
     lanes = lanes_along(s[red], op.reduce_axis[-run:], machine) if run else 1
     row = Row.of(op, run, lanes, machine)
@@ -100,18 +99,34 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) 
     _rows(s, red, out, Row.of(op, 1, lanes, machine), machine)
 
 
-def _threads(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) -> None:
-    """A thread for each result, or for some neighbours."""
+def _threads(s: Schedule, red: Tensor, out: Tensor, run: int, machine: GpuMachine) -> None:
+    """A thread for each result, or for some neighbours; the last axes, a `run` in memory, in
+    vectors."""
     if red.op is out.op:
         red = first(s.cache_write(list(s[out].op.outputs), "local"))
+        _row_in_vectors(s, red, run, machine)
         at = s[out]
         s[red].compute_at(at, bind_rows(at, fused(at, list(at.op.axis)), machine.threads))
         return
+    _row_in_vectors(s, red, run, machine)
     stage = s[red]
     arrange(s[out], list(s[out].op.axis), machine)
     stage.compute_at(s[out], s[out].leaf_iter_vars[1])
     if len(s[out].leaf_iter_vars) > 2:  # a vector of results a thread
         machine.unroll(s[red], s[red].op.axis[-1])
+
+
+def _row_in_vectors(s: Schedule, red: Tensor, run: int, machine: GpuMachine) -> None:
+    """What a thread sums of a row, lane by lane of the vectors that it reads."""
+    stage = s[red]
+    axes = list(stage.op.reduce_axis[-run:]) if run and stage.op.axis else []
+    lanes = lanes_along(stage, axes, machine)
+    if axes and lanes > 1:
+        _, lane = stage.split(fused(stage, axes), factor=lanes)
+        vector = first(s.rfactor(red, lane, len(stage.op.axis)))
+        _in_vectors(s[vector])
+        s[vector].compute_at(s[red], s[red].op.axis[-1])
+        s[red].unroll(s[red].op.reduce_axis[0])
 
 
 @dataclass(frozen=True)
@@ -146,25 +161,21 @@ def lanes_along(
     stage: Stage, along: Sequence[IterVar], machine: GpuMachine, inlined: Sequence[Stage] = ()
 ) -> int:
     """Elements of the widest access of all that a stage reads along some axes, a run in memory,
-    itself or by what is `inlined` into it, whose last axes those are; what is the same for a whole
-    row does not count."""
-    widths: list[int] = []
-    todo = [(stage.op, along)]
-    while todo:
-        op, axes = todo.pop()
-        assert isinstance(op, ComputeOp)
-        variables = {a.var for a in axes}
-        for e in reads_of(op.output(0)) if op.reduce_axis else loads_of(op):
-            if not any(variables.intersection(free_vars(i)) for i in e.indices):
-                continue
-            if any(e.producer.op is x.op for x in inlined):
-                todo.append((e.producer.op, e.producer.op.axis[-len(axes) :]))
-            else:
-                widths.append(machine.lanes(e.dtype))
+    itself or by what is inlined into it, or is to be (`inlined`). What is the same for a whole row
+    does not count, nor does what all rows share, beside what each has of its own: it is little, and
+    comes in as many accesses as it takes."""
+    variables = {a.var for a in along}
+    rows = {a.var for a in stage.op.axis} - variables
+    own: list[int] = []
+    shared: list[int] = []
+    for t, indices in uses_of(stage, inlined).reads:
+        used = set().union(*map(free_vars, indices))
+        if used & variables:
+            (own if used & rows else shared).append(machine.lanes(t.dtype))
     if not (along and known_extent(along[-1])):
         return 1
     whole = prod(known_extent(a) or 1 for a in along)  # as those that are not known have each
-    return whole_vectors(whole, min(widths, default=machine.lanes("float32")))
+    return whole_vectors(whole, min(own or shared, default=machine.lanes("float32")))
 
 
 def _rows(s: Schedule, red: Tensor, out: Tensor, row: Row, machine: GpuMachine) -> None:

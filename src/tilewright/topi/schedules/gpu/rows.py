@@ -3,8 +3,8 @@
 A thread has a row of few elements, a warp one where rows are short or many, else a block; a few
 long ones are cut in parts (row_parts.py). What is summed along a row its
 threads put together, each of some interleaved vectors; what is an element of the row comes from
-memory again, the first-level cache by then, and is computed again, but for powers of a block's row,
-which wait in shared memory.
+memory again, the first-level cache by then, and is computed again, but for powers of a block's row
+of as wide elements, which wait in shared memory.
 """
 
 from __future__ import annotations
@@ -113,9 +113,8 @@ def schedule_rows(s: Schedule, out: Tensor, machine: GpuMachine) -> bool:
         if parts > 1:
             schedule_in_parts(s, out, found.sums, [*found.small, *large], parts, lanes, machine)
             return True
-    kept = [] if by_warps else [x for x in large if _waits(s, x, known_extent(found.along))]
-    if kept:
-        lanes = _lanes([*ends, *kept], [x for x in large if x not in kept], machine)
+    along = known_extent(found.along)
+    kept = [] if by_warps else [x for x in large if _waits(s, x, along, lanes, machine)]
     threads = machine.warp if by_warps else threads_for(length // lanes, machine)
     for x in (*found.small, *large):
         if x not in kept:
@@ -147,7 +146,8 @@ def _row_a_thread(s: Schedule, out: Tensor, found: _Stages, machine: GpuMachine)
     held = []
     rows = [domain(a).extent for a in (*stage.op.axis[:-1], found.along)]
     for t in arrays:
-        if len(rows) == len(t.shape) and all(map(structural_equal, t.shape, rows)):
+        here = rows[len(rows) - len(t.shape) :]  # what all rows share has fewer dimensions
+        if len(here) == len(t.shape) > 0 and all(map(structural_equal, t.shape, here)):
             readers = [x.op for x in s.stages if any(u is t for u in x.op.input_tensors)]
             held.append(s.cache_read(t, "local", readers))
     for x in (*found.small, *found.large):
@@ -199,11 +199,14 @@ def _lanes(stages: Sequence[Stage], inlined: Sequence[Stage], machine: GpuMachin
     return min(found)
 
 
-def _waits(s: Schedule, stage: Stage, length: int | None) -> bool:
+def _waits(s: Schedule, stage: Stage, length: int | None, lanes: int, machine: GpuMachine) -> bool:
     """Whether what a stage computes is worth shared memory: several read it, it is more than what
-    it reads, and it is known to have room."""
+    it reads, it is known to have room, and is no wider than vectors of so many `lanes`. What is
+    wider than all that comes from memory takes more accesses than that to write and to read again,
+    which is more time than powers take."""
     assert isinstance(stage.op, ComputeOp)
     tensor = stage.op.output(0)
     readers = [x for x in s.stages if any(t is tensor for t in x.op.input_tensors)]
     fits = length is not None and length * parse(tensor.dtype).nbytes <= MOST_SHARED
+    fits = fits and machine.lanes(tensor.dtype) >= lanes
     return fits and len(readers) > 1 and len({e.producer for e in loads_of(stage.op)}) > 1
