@@ -119,8 +119,8 @@ def test_on_tensor_cores(dtype: str) -> None:
 
 
 def volumes() -> Graph:
-    """A film: a stem of three channels, convolutions of all kinds of windows, a pool, a sum, groups,
-    channels joined and cut, a mean."""
+    """A film: a stem of three channels, convolutions of all kinds of windows, a pool, a sum,
+    groups, channels joined and cut, a mean."""
     rng = np.random.default_rng(1)
     b = Net(17)
 
@@ -151,18 +151,44 @@ def volumes() -> Graph:
 def test_volumes_are_laid_as_images_are() -> None:
     changed = check_same(volumes(), lambda g: channels_last(g, FLOATS))
     names = ops(changed)
-    assert names.count("conv3d_ndhwc") == 6 and "conv_nd" not in names
+    assert names.count("conv3d_ndhwc") == 3 and "conv_nd" not in names
+    assert names.count("conv2d_nhwc") == 3, "windows that are flat are those of images"
     assert names.count("transpose") == 2, "the input, and the mean, which has one place"
     assert {n.op: n for n in changed.nodes}["pool_nd"].attrs["space"] == (1, 2, 3)
 
 
-def test_volumes_of_one_filter_a_channel_stay() -> None:
+def bottleneck(size: tuple[int, ...]) -> Graph:
+    """A filter for each channel between products, as mobile networks for films have them."""
     b = Net(17)
-    x = Value("x", (1, 16, 4, 8, 8), "float32")
-    how: Any = {"strides": (1,) * 3, "padding": (1,) * 6, "dilation": (1,) * 3, "groups": 16}
-    y = b.add("conv_nd", [x, b.constant(floats(16, 1, 3, 3, 3), "w")], **how)
-    names = ops(check_same(Graph("net", [x], [y], b.nodes), lambda g: channels_last(g, FLOATS)))
-    assert names == ["conv_nd"]
+    x = Value("x", (2, 16, 3, 7, 8), "float32")
+    how: Any = {"strides": (1,) * 3, "dilation": (1,) * 3}
+    bias = b.constant(floats(32), "bias")
+    wide = b.constant(floats(32, 16, 1, 1, 1) / 4, "wide")
+    y = b.add("conv_nd", [x, wide], padding=(0,) * 6, groups=1, **how)
+    y = b.add("relu", [b.add("bias_add", [y, bias], axis=1)])
+    each = b.constant(floats(32, 1, *size) / 4, "each")
+    y = b.add("conv_nd", [y, each], padding=tuple(k // 2 for k in size) * 2, groups=32, **how)
+    y = b.add("relu", [b.add("bias_add", [y, bias], axis=1)])
+    thin = b.constant(floats(16, 32, 1, 1, 1) / 6, "thin")
+    y = b.add("conv_nd", [y, thin], padding=(0,) * 6, groups=1, **how)
+    return Graph("net", [x], [b.add("add", [y, x])], b.nodes)
+
+
+@pytest.mark.parametrize(
+    ("size", "op", "moves"),
+    [((3, 3, 3), "conv_nd", 4), ((1, 3, 3), "depthwise_nhwc", 2), ((5, 1, 1), "depthwise_nhwc", 2)],
+)
+def test_volumes_of_one_filter_a_channel(size: tuple[int, ...], op: str, moves: int) -> None:
+    graph = bottleneck(size)
+    names = ops(check_same(graph, lambda g: channels_last(g, FLOATS)))
+    assert names.count(op) == 1 and names.count("conv2d_nhwc") == 2
+    assert names.count("transpose") == moves, "at the ends, and around what stays"
+    net: Any = tg.compile(graph, SM80, dtype="float16")
+    assert len(net.calls) <= 4 + moves, "a kernel for each convolution, with what follows it"
+    net.device = tvm.simt(0)
+    data = {"x": floats(2, 16, 3, 7, 8)}
+    (want,), (got,) = tg.compile(graph).run(data).values(), net.run(data).values()
+    assert np.abs(np.asarray(got, "float32") - want).max() / np.abs(want).max() < 4e-3
 
 
 @pytest.mark.parametrize("target", [SM80, "cuda -arch=sm_90a"])

@@ -41,6 +41,18 @@ def _first(rank: int) -> tuple[int, ...]:
     return (0, rank - 1, *range(1, rank - 1))
 
 
+def _of_image(node: Node) -> tuple[int, ...]:
+    """Which dimensions of space the images have on which a convolution's windows move; all of them
+    where a volume's windows have more than one place along depth and within a plane."""
+    rank = len(node.inputs[1].shape) - 2
+    pads, strides = node.attrs["padding"], node.attrs["strides"]
+    size = node.inputs[1].shape[2:]
+    flat = [size[d] == strides[d] == 1 and pads[d] == pads[rank + d] == 0 for d in range(rank)]
+    if rank == 3 and flat[0]:
+        return 1, 2
+    return (0, 1) if rank == 3 and flat[1] and flat[2] else tuple(range(rank))
+
+
 def _is_known(size: Any) -> bool:
     """Whether an extent is a number that products can be tiled for."""
     return isinstance(size, int) and size > 0
@@ -75,7 +87,9 @@ class _Last(Laying):
         }
 
     def _laid_back(self, v: Value) -> Value:
-        return self.emit("transpose", [self.laid[v]], v.name + ".plain", {"axes": _first(len(v.shape))})
+        return self.emit(
+            "transpose", [self.laid[v]], v.name + ".plain", {"axes": _first(len(v.shape))}
+        )
 
     def _last(self, v: Value) -> Value:
         """The other form of a value. What is computed element by element from one that is moved
@@ -119,22 +133,40 @@ class _Last(Laying):
             return False
         one_each = groups == data.shape[1] > 1 and kernel.shape[1] == 1
         if one_each:
-            if data not in self.laid or filters != groups or rank != 4:
+            # of volumes, those in blocks have vectors
+            if data not in self.laid or filters != groups or len(_of_image(node)) != 2:
                 return False
             return self._replaced(node, "depthwise_nhwc", (2, 3, 0, 1))
         sums = str(node.attrs.get("out_dtype", accumulator(data.dtype)))
         small = prod(node.output.shape[2:]) < LEAST_PIXELS or filters // groups < LEAST_CHANNELS
         if (data.dtype, sums) not in self.products or small:
             return False
-        op = "conv2d_nhwc" if rank == 4 else "conv3d_ndhwc"
-        return self._replaced(node, op, (*range(2, rank), 1, 0))
+        return self._replaced(node, "conv2d_nhwc", (2, 3, 1, 0))
 
     def _replaced(self, node: Node, op: str, order: tuple[int, ...]) -> bool:
-        """A convolution on laid data, its filters in that order."""
+        """A convolution on laid data, its filters of images in that order; of volumes as one of
+        images, where its windows allow it."""
         data, kernel = node.inputs
-        assert kernel.data is not None
-        weights = constant(kernel.name + ".last", compact(kernel.data.transpose(order)))
-        return self.replace(node, [self._last(data), weights], node.attrs, op)
+        taps, kept = kernel.data, _of_image(node)
+        assert taps is not None
+        rank, many = len(kept), len(data.shape) - 2
+        if rank == 3:
+            op, order = "conv3d_ndhwc", (2, 3, 4, 1, 0)
+        taps = taps.reshape(*taps.shape[:2], *(taps.shape[2 + d] for d in kept))
+        weights = constant(kernel.name + ".last", compact(taps.transpose(order)))
+        if rank == many:
+            return self.replace(node, [self._last(data), weights], node.attrs, op)
+        n, c, deep, *plane = data.shape
+        image = (n * deep, *plane, c) if kept == (1, 2) else (n, deep, prod(plane), c)
+        images = self.emit("reshape", [self._last(data)], data.name + ".images", {"shape": image})
+        attrs = {key: [node.attrs[key][d] for d in kept] for key in ("strides", "dilation")}
+        attrs["padding"] = [node.attrs["padding"][side + d] for side in (0, many) for d in kept]
+        out = self.emit(op, [images, weights], node.name, {**node.attrs, **attrs})
+        shape = tuple(node.output.shape[d] for d in _last(len(data.shape)))
+        self.laid[node.output] = self.emit(
+            "reshape", [out], node.name + ".volumes", {"shape": shape}
+        )
+        return True
 
     def _pool(self, node: Node) -> bool:
         source = node.inputs[0]
