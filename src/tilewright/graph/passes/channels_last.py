@@ -99,7 +99,7 @@ class _Last(Laying):
             steps.append(source)
         first = steps.pop()
         if first not in self.laid:
-            order = {"axes": _last(len(first.shape))}
+            order: dict[str, object] = {"axes": _last(len(first.shape))}
             moved = self.emit("transpose", [first], first.name + ".last", order)
             self.keep(first, moved)
         for value in reversed(steps):
