@@ -118,6 +118,94 @@ def test_on_tensor_cores(dtype: str) -> None:
         assert error < (4e-3 if dtype == "float16" else 3e-2)
 
 
+def volumes() -> Graph:
+    """A film: a stem of three channels, convolutions of all kinds of windows, a pool, a sum,
+    groups, channels joined and cut, a mean."""
+    rng = np.random.default_rng(1)
+    b = Net(17)
+
+    def conv(x: Value, filters: int, *size: int, stride: int = 1, groups: int = 1) -> Value:
+        shape = (filters, x.shape[1] // groups, *size)
+        w = rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))
+        weights = b.constant(w.astype(np.float32), f"w{len(b.nodes)}")
+        how: Any = {"strides": (1, stride, stride), "dilation": (1, 1, 1), "groups": groups}
+        return b.add("conv_nd", [x, weights], padding=tuple(k // 2 for k in size) * 2, **how)
+
+    x = Value("x", (2, 3, 4, 12, 14), "float32")
+    bias, scale, shift = (b.constant(floats(16), n) for n in ("bias", "scale", "shift"))
+    y = b.add("relu", [b.add("bias_add", [conv(x, 16, 3, 5, 5, stride=2), bias], axis=1)])
+    z = b.add("scale_shift", [conv(y, 16, 3, 3, 3), scale, shift], axis=1)
+    z = b.add("add", [b.add("relu", [z]), y])
+    each = b.constant(floats(16, 1, 1, 1), "each")
+    z = b.add("maximum", [conv(conv(z, 16, 1, 3, 3), 16, 3, 1, 1), each])
+    pool: Any = {"kernel": (2, 2, 2), "strides": (2, 1, 2), "dilation": (1, 1, 1)}
+    how: Any = {"ceil_mode": False, "count_include_pad": True, "type": "max", "p": 2.0}
+    z = b.add("pool_nd", [z], padding=(0, 1, 0, 1, 0, 1), **pool, **how)
+    z = b.add("concat", [z, conv(z, 16, 1, 1, 1, groups=2)], axis=1)
+    begin, end = [0, 8, 0, 1, 0], [2, 32, z.shape[2], 6, z.shape[4]]
+    z = b.add("slice", [z], begin=begin, end=end, strides=[1] * 5)
+    mean = b.add("reduce", [conv(z, 24, 3, 3, 3)], type="mean", axes=[2, 3, 4], keepdims=True)
+    return Graph("film", [x], [b.add("reshape", [mean], shape=(2, 24))], b.nodes)
+
+
+def test_volumes_are_laid_as_images_are() -> None:
+    changed = check_same(volumes(), lambda g: channels_last(g, FLOATS))
+    names = ops(changed)
+    assert names.count("conv3d_ndhwc") == 3 and "conv_nd" not in names
+    assert names.count("conv2d_nhwc") == 3, "windows that are flat are those of images"
+    assert names.count("transpose") == 2, "the input, and the mean, which has one place"
+    assert {n.op: n for n in changed.nodes}["pool_nd"].attrs["space"] == (1, 2, 3)
+
+
+def bottleneck(size: tuple[int, ...]) -> Graph:
+    """A filter for each channel between products, as mobile networks for films have them."""
+    b = Net(17)
+    x = Value("x", (2, 16, 3, 7, 8), "float32")
+    how: Any = {"strides": (1,) * 3, "dilation": (1,) * 3}
+    bias = b.constant(floats(32), "bias")
+    wide = b.constant(floats(32, 16, 1, 1, 1) / 4, "wide")
+    y = b.add("conv_nd", [x, wide], padding=(0,) * 6, groups=1, **how)
+    y = b.add("relu", [b.add("bias_add", [y, bias], axis=1)])
+    each = b.constant(floats(32, 1, *size) / 4, "each")
+    y = b.add("conv_nd", [y, each], padding=tuple(k // 2 for k in size) * 2, groups=32, **how)
+    y = b.add("relu", [b.add("bias_add", [y, bias], axis=1)])
+    thin = b.constant(floats(16, 32, 1, 1, 1) / 6, "thin")
+    y = b.add("conv_nd", [y, thin], padding=(0,) * 6, groups=1, **how)
+    return Graph("net", [x], [b.add("add", [y, x])], b.nodes)
+
+
+@pytest.mark.parametrize(
+    ("size", "op", "moves"),
+    [((3, 3, 3), "conv_nd", 4), ((1, 3, 3), "depthwise_nhwc", 2), ((5, 1, 1), "depthwise_nhwc", 2)],
+)
+def test_volumes_of_one_filter_a_channel(size: tuple[int, ...], op: str, moves: int) -> None:
+    graph = bottleneck(size)
+    names = ops(check_same(graph, lambda g: channels_last(g, FLOATS)))
+    assert names.count(op) == 1 and names.count("conv2d_nhwc") == 2
+    assert names.count("transpose") == moves, "at the ends, and around what stays"
+    net: Any = tg.compile(graph, SM80, dtype="float16")
+    assert len(net.calls) <= 4 + moves, "a kernel for each convolution, with what follows it"
+    net.device = tvm.simt(0)
+    data = {"x": floats(2, 16, 3, 7, 8)}
+    (want,), (got,) = tg.compile(graph).run(data).values(), net.run(data).values()
+    assert np.abs(np.asarray(got, "float32") - want).max() / np.abs(want).max() < 4e-3
+
+
+@pytest.mark.parametrize("target", [SM80, "cuda -arch=sm_90a"])
+def test_volumes_on_tensor_cores(target: str) -> None:
+    graph = volumes()
+    net: Any = tg.compile(graph, target, dtype="float16")
+    assert isinstance(net, DeviceExecutable)
+    kernels = net.module.imported_modules[0].get_source().split('extern "C" __global__')
+    assert sum("mma" in k for k in kernels[1:]) >= 6
+    net.device = tvm.simt(0)
+    data = {"x": floats(2, 3, 4, 12, 14)}
+    want = tg.compile(graph).run(data)
+    for name, got in net.run(data).items():
+        error = np.abs(np.asarray(got, "float32") - want[name]).max() / np.abs(want[name]).max()
+        assert error < 4e-3
+
+
 def test_what_is_moved_has_been_rounded() -> None:
     """Of sums that are rounded behind a bias, with what follows that."""
     b = Net(17)

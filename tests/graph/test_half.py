@@ -109,6 +109,26 @@ def test_weights_beyond_the_range_are_refused():
         narrow_floats(block(weight))
 
 
+@pytest.mark.parametrize("low", [-1e38, -7e4])
+def test_numbers_beyond_the_range_may_be_where_elements_are_computed(low: float) -> None:
+    """A running maximum begins there, as that of RWKV's attention does."""
+    rng = np.random.default_rng(5)
+    b = Builder(17)
+    x = Value("x", (4, 16), "float32")
+    w = b.constant((rng.standard_normal((16, 16)) / 4).astype("float32"), "w")
+    key, most = b.add("dense", [x, w]), b.constant(np.full((1, 16), low, "float32"), "most")
+    top = b.add("maximum", [key, most])
+    old, new = (b.add("exp", [b.add("subtract", [v, top])]) for v in (most, key))
+    y = b.add("dense", [b.add("divide", [key, b.add("add", [old, new])]), w])
+    graph = Graph("net", [x], [y], b.nodes)
+    data = {"x": rng.standard_normal((4, 16)).astype("float32")}
+    (want,) = tg.compile(graph).run(data).values()
+    net: Any = tg.compile(graph, "cuda -arch=sm_80", dtype="float16")
+    net.device = tvm.simt(0)
+    (got,) = net.run(data).values()
+    np.testing.assert_allclose(got, want, atol=4e-3 * float(np.abs(want).max()))
+
+
 def test_the_last_float32_is_the_last_float16():
     """Masks are made with it; what it is added to is as good as left out."""
     b = Builder(17)

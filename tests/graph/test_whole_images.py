@@ -60,3 +60,22 @@ def test_places_of_extent_one_are_not_turned() -> None:
     assert set(ops(changed)) == {"reshape", "sin"}
     z = Graph("turned", [x], [w("transpose", x, axes=(1, 0, 2, 3))], w.nodes[-1:])
     assert ops(check_same(z, sink_reshapes)) == ["transpose"]
+
+
+def test_what_each_channel_has_comes_before_a_reshape() -> None:
+    """Where the reshape leaves channels, and what lies behind them, one piece; then it joins what
+    made its data."""
+    w, x = Writer(), Value("x", (6, 4, 5), "float32")
+    bias, scale = constant("bias", floats(4)), constant("scale", floats(4))
+    y = w("reshape", w("relu", x), shape=(2, 3, 4, 1, 5))
+    y = w("scale_shift", w("bias_add", y, bias, axis=2), scale, bias, axis=-3)
+    graph = check_same(Graph("net", [x], [w("relu", y)], w.nodes), sink_reshapes)
+    assert ops(graph) == ["relu", "bias_add", "scale_shift", "relu", "reshape"]
+    assert [n.attrs["axis"] for n in graph.nodes if "axis" in n.attrs] == [1, 1]
+
+
+def test_what_each_channel_has_stays_where_channels_are_among_others() -> None:
+    w, x = Writer(), Value("x", (2, 20), "float32")
+    y = w("bias_add", w("reshape", x, shape=(2, 4, 5)), constant("bias", floats(4)), axis=1)
+    graph = check_same(Graph("net", [x], [y], w.nodes), sink_reshapes)
+    assert ops(graph) == ["reshape", "bias_add"]

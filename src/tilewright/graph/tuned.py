@@ -40,7 +40,7 @@ from .passes.fuse import Group
 _SEVERAL_REDUCTIONS = frozenset(("softmax", "log_softmax"))
 _SHORT = {
     "conv_nchwc": "conv2d", "conv2d_nhwc": "conv2d", "depthwise_nchwc": "depthwise",
-    "depthwise_nhwc": "depthwise", "dense_packed": "dense",
+    "depthwise_nhwc": "depthwise", "dense_packed": "dense", "conv3d_ndhwc": "conv_nd",
 }  # fmt: skip
 
 

@@ -112,7 +112,7 @@ def _windows(a: Mapping[str, Any]) -> tuple[Any, Any, Any, Any]:
 
 def _pool_nd(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     how = (a["type"], a["ceil_mode"], a["count_include_pad"], a["p"])
-    return nn.pool_nd(t[0], *_windows(a), *how)
+    return nn.pool_nd(t[0], *_windows(a), *how, space=a.get("space"))
 
 
 def _adaptive_pool(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -127,6 +127,11 @@ def _max_pool_index(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
 def _conv_nd(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     how = (a["strides"], a["padding"], a["dilation"], a["groups"], a.get("out_dtype"))
     return nn.conv_nd(t[0], t[1], *how)
+
+
+def _conv3d_ndhwc(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    how = (a["strides"], a["padding"], a["dilation"], a["groups"])
+    return nn.conv3d_ndhwc(t[0], t[1], *how, a.get("out_dtype", t[0].dtype))
 
 
 def _deformable_columns(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -149,6 +154,7 @@ OPS: dict[str, OpSpec] = {
     "conv_nchwc": rounded_once(_conv_nchwc),
     "depthwise_nchwc": rounded_once(_depthwise_nchwc),
     "conv2d_nhwc": rounded_once(_conv2d_nhwc),
+    "conv3d_ndhwc": rounded_once(_conv3d_ndhwc),
     "depthwise_nhwc": rounded_once(_depthwise_nhwc),
     "winograd_input": OpSpec(
         lambda t, a: nn.winograd_input(t[0], a["tile"], a["padding"]), REARRANGED

@@ -1,4 +1,5 @@
-"""Keep activations of narrow floats with channels last, (N, H, W, C), where tensor cores multiply.
+"""Keep activations of narrow floats with channels last, (N, H, W, C) and (N, D, H, W, C), where
+tensor cores multiply.
 
 A convolution is then a product of windows that lie in memory as they are read; of 1 x 1 filters, of
 the image itself. In blocks of channels (block_channels.py), which other devices like, tensor cores
@@ -22,13 +23,34 @@ from .laying import Laying
 
 LEAST_PIXELS = 16  # of the result: a product has rows of a fragment
 LEAST_CHANNELS = 8  # and filters: the smallest product that tensor cores have
-_LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
 def channels_last(graph: Graph, products: Collection[tuple[str, str]]) -> Graph:
-    """Rewrite convolutions of images whose types are among `products`, (operands, sums), and what
-    lies between."""
+    """Rewrite convolutions of images and volumes whose types are among `products`, (operands,
+    sums), and what lies between."""
     return _Last(graph, products).run()
+
+
+def _last(rank: int) -> tuple[int, ...]:
+    """The order of dimensions that brings channels to the end."""
+    return (0, *range(2, rank), 1)
+
+
+def _first(rank: int) -> tuple[int, ...]:
+    """The one that brings them back."""
+    return (0, rank - 1, *range(1, rank - 1))
+
+
+def _of_image(node: Node) -> tuple[int, ...]:
+    """Which dimensions of space the images have on which a convolution's windows move; all of them
+    where a volume's windows have more than one place along depth and within a plane."""
+    rank = len(node.inputs[1].shape) - 2
+    pads, strides = node.attrs["padding"], node.attrs["strides"]
+    size = node.inputs[1].shape[2:]
+    flat = [size[d] == strides[d] == 1 and pads[d] == pads[rank + d] == 0 for d in range(rank)]
+    if rank == 3 and flat[0]:
+        return 1, 2
+    return (0, 1) if rank == 3 and flat[1] and flat[2] else tuple(range(rank))
 
 
 def _is_known(size: Any) -> bool:
@@ -52,7 +74,9 @@ class _Last(Laying):
         self.turned: set[Value] = set()
         self.rules |= {
             "conv2d": self._conv,
+            "conv_nd": self._conv,
             "pool2d": self._pool,
+            "pool_nd": self._pool,
             "global_pool": self._global_pool,
             "bias_add": self._channelwise,
             "scale_shift": self._channelwise,
@@ -63,7 +87,9 @@ class _Last(Laying):
         }
 
     def _laid_back(self, v: Value) -> Value:
-        return self.emit("transpose", [self.laid[v]], v.name + ".plain", {"axes": _FIRST})
+        return self.emit(
+            "transpose", [self.laid[v]], v.name + ".plain", {"axes": _first(len(v.shape))}
+        )
 
     def _last(self, v: Value) -> Value:
         """The other form of a value. What is computed element by element from one that is moved
@@ -73,7 +99,8 @@ class _Last(Laying):
             steps.append(source)
         first = steps.pop()
         if first not in self.laid:
-            moved = self.emit("transpose", [first], first.name + ".last", {"axes": _LAST})
+            order: dict[str, object] = {"axes": _last(len(first.shape))}
+            moved = self.emit("transpose", [first], first.name + ".last", order)
             self.keep(first, moved)
         for value in reversed(steps):
             node = value.producer
@@ -99,13 +126,15 @@ class _Last(Laying):
         data, kernel = node.inputs
         groups, filters = node.attrs["groups"], kernel.shape[0]
         sizes = (*data.shape[1:], *node.output.shape[1:])
-        if len(data.shape) != 4 or kernel.data is None or not all(map(_is_known, sizes)):
+        rank = len(data.shape)
+        if rank not in (4, 5) or kernel.data is None or not all(map(_is_known, sizes)):
             return False
         if data.shape[0] == 0:
             return False
         one_each = groups == data.shape[1] > 1 and kernel.shape[1] == 1
         if one_each:
-            if data not in self.laid or filters != groups:
+            # of volumes, those in blocks have vectors
+            if data not in self.laid or filters != groups or len(_of_image(node)) != 2:
                 return False
             return self._replaced(node, "depthwise_nhwc", (2, 3, 0, 1))
         sums = str(node.attrs.get("out_dtype", accumulator(data.dtype)))
@@ -115,15 +144,33 @@ class _Last(Laying):
         return self._replaced(node, "conv2d_nhwc", (2, 3, 1, 0))
 
     def _replaced(self, node: Node, op: str, order: tuple[int, ...]) -> bool:
-        """A convolution on laid data, its filters in that order."""
+        """A convolution on laid data, its filters of images in that order; of volumes as one of
+        images, where its windows allow it."""
         data, kernel = node.inputs
-        assert kernel.data is not None
-        weights = constant(kernel.name + ".last", compact(kernel.data.transpose(order)))
-        return self.replace(node, [self._last(data), weights], node.attrs, op)
+        taps, kept = kernel.data, _of_image(node)
+        assert taps is not None
+        rank, many = len(kept), len(data.shape) - 2
+        if rank == 3:
+            op, order = "conv3d_ndhwc", (2, 3, 4, 1, 0)
+        taps = taps.reshape(*taps.shape[:2], *(taps.shape[2 + d] for d in kept))
+        weights = constant(kernel.name + ".last", compact(taps.transpose(order)))
+        if rank == many:
+            return self.replace(node, [self._last(data), weights], node.attrs, op)
+        n, c, deep, *plane = data.shape
+        image = (n * deep, *plane, c) if kept == (1, 2) else (n, deep, prod(plane), c)
+        images = self.emit("reshape", [self._last(data)], data.name + ".images", {"shape": image})
+        attrs = {key: [node.attrs[key][d] for d in kept] for key in ("strides", "dilation")}
+        attrs["padding"] = [node.attrs["padding"][side + d] for side in (0, many) for d in kept]
+        out = self.emit(op, [images, weights], node.name, {**node.attrs, **attrs})
+        shape = tuple(node.output.shape[d] for d in _last(len(data.shape)))
+        self.laid[node.output] = self.emit(
+            "reshape", [out], node.name + ".volumes", {"shape": shape}
+        )
+        return True
 
     def _pool(self, node: Node) -> bool:
         source = node.inputs[0]
-        attrs = {**node.attrs, "space": (1, 2)}
+        attrs = {**node.attrs, "space": tuple(range(1, len(source.shape) - 1))}
         return source in self.laid and self.replace(node, [self.laid[source]], attrs)
 
     def _global_pool(self, node: Node) -> bool:
@@ -134,10 +181,12 @@ class _Last(Laying):
     def _over_pixels(self, node: Node) -> bool:
         """A reduction over all of an image, whose dimensions stay with extent 1."""
         source = node.inputs[0]
-        pixels = sorted(node.attrs["axes"]) == [2, 3] and bool(node.attrs["keepdims"])
+        rank = len(source.shape)
+        pixels = sorted(node.attrs["axes"]) == [*range(2, rank)] and bool(node.attrs["keepdims"])
         if not pixels or source not in self.laid:
             return False
-        return self.replace(node, [self.laid[source]], {**node.attrs, "axes": [1, 2]})
+        attrs = {**node.attrs, "axes": [*range(1, rank - 1)]}
+        return self.replace(node, [self.laid[source]], attrs)
 
     def _cut(self, node: Node) -> bool:
         """A part of images, of their channels or of their lines."""
@@ -146,14 +195,15 @@ class _Last(Laying):
             return False
         attrs: dict[str, object] = {}
         for key in ("begin", "end", "strides"):
-            attrs[key] = [node.attrs[key][d] for d in _LAST]
+            attrs[key] = [node.attrs[key][d] for d in _last(len(source.shape))]
         return self.replace(node, [self.laid[source]], attrs)
 
     def _channels_moved(self, node: Node) -> bool:
         """Channels that the network itself moves to the front: they were last, where this other
         form is wanted."""
         (source,) = node.inputs
-        if tuple(node.attrs["axes"]) != _FIRST:
+        rank = len(source.shape)
+        if rank not in (4, 5) or tuple(node.attrs["axes"]) != _first(rank):
             return False
         self.laid[node.output] = self.plainly(source)
         self.turned.add(node.output)
@@ -174,22 +224,24 @@ class _Last(Laying):
         source, *values = node.inputs
         if source not in self.laid or node.attrs["axis"] != 1:
             return False
-        return self.replace(node, [self.laid[source], *values], {**node.attrs, "axis": 3})
+        attrs = {**node.attrs, "axis": len(source.shape) - 1}
+        return self.replace(node, [self.laid[source], *values], attrs)
 
     def _concat(self, node: Node) -> bool:
         if not all(v in self.laid for v in node.inputs):
             return False
-        attrs = {**node.attrs, "axis": _LAST.index(node.attrs["axis"] % 4)}
+        rank = len(node.output.shape)
+        attrs = {**node.attrs, "axis": _last(rank).index(node.attrs["axis"] % rank)}
         return self.replace(node, [self.laid[v] for v in node.inputs], attrs)
 
     def _operand(self, v: Value, shape: tuple[int, ...]) -> Value | None:
         if v in self.laid:
             return self.laid[v]
         if v.data is None:
-            if len(v.shape) == len(shape) == 4:
+            if len(v.shape) == len(shape):
                 return self._last(v)
             return v if v.shape == () else None
         if v.data.size == 1:
             return constant(v.name, v.data.reshape(()))
         each: Any = v.data.reshape((1,) * (len(shape) - v.data.ndim) + v.shape)
-        return constant(v.name + ".last", np.ascontiguousarray(each.transpose(_LAST)))
+        return constant(v.name + ".last", np.ascontiguousarray(each.transpose(_last(len(shape)))))

@@ -37,9 +37,9 @@ class _Narrow(TwoForms):
     """What products and the element-wise nodes after them give is rounded once, where something
     else needs it.
 
-    `kept`: values whose float32 form counts; `far`: those among them that constants beyond the
-    narrow type's range went into. `wanted`: values that should not be rounded. `behind`: unrounded
-    ones that go on from a product or a sum.
+    `kept`: values whose float32 form counts; `far`: those computed in float32 that constants beyond
+    the narrow type's range went into. `wanted`: values that should not be rounded. `behind`:
+    unrounded ones that go on from a product or a sum.
     """
 
     def __init__(self, graph: Graph, dtype: str, accumulate: str) -> None:
@@ -83,10 +83,10 @@ class _Narrow(TwoForms):
         (self.narrow if result.dtype == self.dtype else self.wide)[out] = result
         if result.dtype == self.dtype:
             return
+        if any(self._is_far(v) for v in node.inputs):
+            self.far.add(out)
         if kept or out in self.wanted:
             self.kept.add(out)
-            if any(self._is_far(v) for v in node.inputs):
-                self.far.add(out)
         elif out in self.single:
             if OPS[node.op].kind != ELEMWISE or any(v in self.behind for v in node.inputs):
                 self.behind.add(out)
@@ -115,6 +115,8 @@ class _Narrow(TwoForms):
             return True
         if OPS[node.op].kind != ELEMWISE:
             return False
+        if any(_lost(v, self.dtype) for v in node.inputs):
+            return True
         return node.output in self.wanted or self._is_summed(node)
 
     def _is_wide(self, node: Node) -> bool:
@@ -200,8 +202,7 @@ def rounded(v: Value, dtype: str) -> np.ndarray[Any, Any]:
         data = v.data.astype(parse(dtype).numpy)
     lost = np.isinf(data.astype("float32")) & np.isfinite(v.data)
     if lost.any():
-        worst = float(np.abs(v.data[lost]).min())
-        if dtype == "float16" and worst < np.finfo("float32").max:
+        if worst := _lost(v, dtype):
             raise CompileError(
                 f"constant {v.name} holds {worst:g}, which float16 cannot (65504 at most); compile "
                 "the network in float32"
@@ -209,6 +210,17 @@ def rounded(v: Value, dtype: str) -> np.ndarray[Any, Any]:
         most = np.array(_MOST[dtype], "float32").astype(data.dtype)
         return np.where(lost, np.where(v.data < 0, -most, most), data)
     return data
+
+
+def _lost(v: Value, dtype: str) -> float:
+    """The least number of a float32 constant that float16 cannot hold and nothing stands for; 0
+    where there is none."""
+    if v.data is None or v.dtype != "float32" or dtype != "float16":
+        return 0.0
+    with np.errstate(over="ignore"):
+        beyond = np.isfinite(v.data) & np.isinf(v.data.astype("float16"))
+    worst = float(np.abs(v.data[beyond]).min()) if beyond.any() else 0.0
+    return worst if worst < np.finfo("float32").max else 0.0
 
 
 _MOST = {"float16": 65504.0, "bfloat16": 2.0**128 - 2.0**120}

@@ -31,9 +31,31 @@ def sink_reshapes(graph: Graph) -> Graph:
         elif OPS[node.op].kind == ELEMWISE and "axis" not in node.attrs:
             shape = _shape_before(node)
             return None if shape is None else _reshaped(node, shape)
+        elif node.op in ("bias_add", "scale_shift"):
+            return _along(node)
         return None
 
     return graph.rewrite(instead)
+
+
+def _along(node: Node) -> Sequence[Node] | None:
+    """A node with an element for each place of one dimension, before a reshape that leaves that
+    dimension, and what lies behind it, one piece."""
+    shape, source = node.output.shape, _source(node.inputs[0])
+    if source is None:
+        return None
+    axis = node.attrs["axis"] % len(shape)
+    behind = prod(shape[axis + 1 :])
+    for d, extent in enumerate(source.shape):
+        if extent == shape[axis] and prod(source.shape[d + 1 :]) == behind:
+            flat = Value(node.output.name + ".flat", source.shape, node.output.dtype)
+            inputs, attrs = [source, *node.inputs[1:]], {**node.attrs, "axis": d}
+            view = f"{node.output.name}.shape"
+            return [
+                Node(node.op, node.name, inputs, [flat], attrs),
+                Node("reshape", view, [flat], [node.output], {"shape": shape}),
+            ]
+    return None
 
 
 def _keeps_order(node: Node) -> bool:

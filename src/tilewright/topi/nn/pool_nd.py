@@ -27,13 +27,16 @@ def _windows(
     padding: Numbers,
     ceil_mode: bool,
     filler: float = 0,
+    space: Numbers | None = None,
 ) -> Windows:
-    """Windows over the dimensions of `data` behind the first two, but for blocks of channels."""
+    """Windows over the dimensions `space` of `data`, or those behind the first two, but for blocks
+    of channels."""
     rank = len(kernel)
-    if data.ndim - rank not in (2, 3):
+    places = range(2, 2 + rank) if space is None else space
+    if data.ndim - rank not in (2, 3) or len(places) != rank:
         raise TilewrightError(f"pooling of {data!r} by windows of {rank} dimensions")
     how = (kernel, stride, dilation, padding, ceil_mode, filler)
-    return pool_windows(data, range(2, 2 + rank), *how)
+    return pool_windows(data, places, *how)
 
 
 def pool_nd(
@@ -46,16 +49,17 @@ def pool_nd(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     p: float = 2.0,
+    space: Numbers | None = None,
 ) -> Tensor:
     """Maximum ("max"), average ("avg") or `p`-norm ("lp") over windows of the dimensions of data
-    (N, C, ...) or (N, C / b, ..., b) behind the first two; padding in front of each, then behind
-    each. Takes numbers of any type, which the result keeps. Raises TilewrightError where pool_type
+    (N, C, ...) or (N, C / b, ..., b) behind the first two, or of those that `space` names; padding
+    in front of each, then behind each. Takes numbers of any type, which the result keeps. Raises TilewrightError where pool_type
     is none of 'max', 'avg' and 'lp', where the window has more dimensions than the data has of
     space."""
     if pool_type not in ("max", "avg", "lp"):
         raise TilewrightError(f"pool_type is 'max', 'avg' or 'lp', got {pool_type!r}")
     filler = least_of(data.dtype) if pool_type == "max" else 0
-    w = _windows(data, kernel, stride, dilation, padding, ceil_mode, filler)
+    w = _windows(data, kernel, stride, dilation, padding, ceil_mode, filler, space)
     return pooled(w, pool_type, f"{pool_type}_pool", padding, ceil_mode, count_include_pad, p)
 
 
