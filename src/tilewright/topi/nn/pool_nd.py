@@ -53,9 +53,9 @@ def pool_nd(
 ) -> Tensor:
     """Maximum ("max"), average ("avg") or `p`-norm ("lp") over windows of the dimensions of data
     (N, C, ...) or (N, C / b, ..., b) behind the first two, or of those that `space` names; padding
-    in front of each, then behind each. Takes numbers of any type, which the result keeps. Raises TilewrightError where pool_type
-    is none of 'max', 'avg' and 'lp', where the window has more dimensions than the data has of
-    space."""
+    in front of each, then behind each. Takes numbers of any type, which the result keeps. Raises
+    TilewrightError where pool_type is none of 'max', 'avg' and 'lp', where the window has more
+    dimensions than the data has of space."""
     if pool_type not in ("max", "avg", "lp"):
         raise TilewrightError(f"pool_type is 'max', 'avg' or 'lp', got {pool_type!r}")
     filler = least_of(data.dtype) if pool_type == "max" else 0
