@@ -18,34 +18,38 @@ How = tuple[Any, Any, Any]
 
 
 def convolved(x: Any, w: Any, strides: Any, pads: Any, dilation: Any) -> Any:
-    """By NumPy, a tap at a time."""
-    top, left, bottom, right = pads
-    data = np.pad(x.astype("float64"), ((0, 0), (top, bottom), (left, right), (0, 0)))
-    down, across = w.shape[:2]
-    high = (data.shape[1] - (down - 1) * dilation[0] - 1) // strides[0] + 1
-    wide = (data.shape[2] - (across - 1) * dilation[1] - 1) // strides[1] + 1
-    out = np.zeros((len(x), high, wide, w.shape[3]))
-    for i in range(down):
-        for j in range(across):
-            y = slice(i * dilation[0], i * dilation[0] + (high - 1) * strides[0] + 1, strides[0])
-            z = slice(j * dilation[1], j * dilation[1] + (wide - 1) * strides[1] + 1, strides[1])
-            out += data[:, y, z] @ w[i, j].astype("float64")
+    """By NumPy, a tap at a time; of images or volumes."""
+    *taps, _, filters = w.shape
+    rank = len(taps)
+    around = list(zip(pads[:rank], pads[rank:]))
+    data = np.pad(x.astype("float64"), ((0, 0), *around, (0, 0)))
+    moves = list(zip(data.shape[1:-1], taps, strides, dilation))
+    sizes = [(n - (k - 1) * far - 1) // step + 1 for n, k, step, far in moves]
+    out = np.zeros((len(x), *sizes, filters))
+    for tap in np.ndindex(*taps):
+        at = [
+            slice(t * far, t * far + (n - 1) * step + 1, step)
+            for t, n, (_, _, step, far) in zip(tap, sizes, moves)
+        ]
+        out += data[(slice(None), *at)] @ w[tap].astype("float64")
     return out
 
 
 def conv(x: Any, w: Any, how: How, sums: str = "float32") -> Any:
     strides, pads, dilation = how
+    if len(strides) == 3:
+        return topi.nn.conv3d_ndhwc(x, w, strides, pads, dilation, 1, sums)
     return topi.nn.conv2d_nhwc(x, w, strides, pads, dilation, out_dtype=sums)
 
 
 def built(shape: Any, kernel: Any, kind: str, how: Any, end: str, target: str = HOPPER) -> Any:
     """(function, arguments): a convolution, plain or with what follows it."""
     x = te.placeholder(shape, kind, name="x")
-    w = te.placeholder((*kernel[:2], shape[3], kernel[2]), kind, name="w")
+    w = te.placeholder((*kernel[:-1], shape[-1], kernel[-1]), kind, name="w")
     y = conv(x, w, how, "int32" if kind == "int8" else "float32")
     args = [x, w]
     if end:
-        bias = te.placeholder((kernel[2],), y.dtype, name="bias")
+        bias = te.placeholder((kernel[-1],), y.dtype, name="bias")
         args.append(bias)
         y = topi.cast(topi.nn.relu(topi.add(y, bias)), kind if end == "narrow" else y.dtype)
     args.append(y)
@@ -68,6 +72,16 @@ def built(shape: Any, kernel: Any, kind: str, how: Any, end: str, target: str = 
         ((1, 1, 1, 64), (1, 1, 32), (ONE, (0, 0, 0, 0), ONE), "float16", "narrow"),
         ((1, 3, 4, 64), (3, 3, 64), (ONE, (0, 0, 0, 0), ONE), "bfloat16", "narrow"),
         ((1, 1, 3, 64), (1, 1, 64), (ONE, (0, 0, 0, 0), ONE), "float16", "narrow"),
+        # volumes
+        ((1, 4, 7, 6, 64), (3, 3, 3, 32), ((1,) * 3, (1,) * 6, (1,) * 3), "float16", ""),
+        (
+            (2, 5, 6, 9, 72),
+            (3, 3, 2, 40),
+            ((2, 1, 2), (1, 0, 2, 1, 2, 0), (1, 2, 1)),
+            "bfloat16",
+            "narrow",
+        ),
+        ((3, 4, 3, 5, 64), (2, 1, 1, 64), ((1, 2, 1), (0,) * 6, (3, 1, 1)), "float16", "wide"),
         # a reduction of many steps, that blocks of a cluster share
         ((1, 6, 6, 512), (3, 3, 64), (ONE, (1, 1, 1, 1), ONE), "float16", "narrow"),
     ],

@@ -82,7 +82,7 @@ def _images(
     rank = len(op.axis) - 2
     kind = w.data.dtype
     order = (0, rank + 1, *range(1, rank + 1))  # N[, H], W, C
-    if machine.warp_groups < 2 * GROUP or w.order != order or not w.last or w.planes is not None:
+    if machine.warp_groups < 2 * GROUP or w.order != order or not w.last:
         return None
     if w.groups != 1 or w.parts != 1 or SUMS.get(kind) != op.output_dtype(0):
         return None
@@ -94,10 +94,12 @@ def _images(
         return None
     *sizes, channels = (const_int(d) or 0 for d in source.shape[1:])
     n = extents_of(op)[0]
-    if channels != w.channels or not structural_equal(convert(n), convert(source.shape[0])):
+    if channels != w.channels // w.deep or not structural_equal(
+        convert(n), convert(source.shape[0])
+    ):
         return None
     step = SPAN // parse(kind).nbytes
-    taps, strides, dilation = (x[::-1][:rank] for x in (w.taps, w.strides, w.dilation))
+    taps, strides, dilation = (x[::-1][:rank] for x in w.moves)
     images = ImageWindows(
         n,
         channels,
@@ -128,22 +130,25 @@ def _restate(
     op = s[conv].op
     sums, deep = op.output_dtype(0), images.deep
     width, height = (*images.results, 1)[:2]
-    across = images.taps[0]
+    across, down = (*images.taps, 1)[:2]
+
+    def parts(k: Any) -> tuple[Any, Any, tuple[Any, Any]]:
+        """Of a step: the channel of the array, that of `Windows`, and the tap of a plane."""
+        tap, c = k // deep, k % deep
+        return c, c * w.deep + tap // (across * down), (tap // across % down, tap % across)
 
     def window(p: Any, k: Any) -> Any:
-        tap, c = k // deep, k % deep
+        c, channel, tap = parts(k)
         place = (p // width % height, p % width)
         at = [
             first * stride + part * far
-            for first, part, stride, far in zip(
-                place, (tap // across, tap % across), w.strides, w.dilation
-            )
+            for first, part, stride, far in zip(place, tap, w.strides, w.dilation)
         ]
-        return or_zero(w.pixel(p // (width * height), c, *at), (c, w.channels, deep))
+        return or_zero(w.pixel(p // (width * height), channel, *at), (c, images.channels, deep))
 
     def filter_of(f: Any, k: Any) -> Any:
-        tap, c = k // deep, k % deep
-        return or_zero(w.weight(f, c, tap // across, tap % across), (c, w.channels, deep))
+        c, channel, tap = parts(k)
+        return or_zero(w.weight(f, channel, *tap), (c, images.channels, deep))
 
     filters = extent_of(op.axis[-1])
     windows: Tensor = compute((images.rows, images.steps), window, f"{w.data.op.name}.windows")
@@ -158,8 +163,9 @@ def _restate(
     count = prod(images.results)
 
     def again(n: Any, *place: Any) -> Any:
-        *lines, x, f = place
-        p = x if not lines else lines[0] * width + x
+        p, *others, f = place
+        for size, at in zip(images.results[-2::-1], others):
+            p = p * size + at
         return product(n * count + p, f)
 
     restated(s, conv, compute(extents_of(op), again, op.name))

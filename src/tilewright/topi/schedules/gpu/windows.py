@@ -95,10 +95,23 @@ class Windows:
         return self.filters(*(place[self.of.index(d)] for d in range(len(place))))
 
     @property
+    def deep(self) -> int:
+        """Taps in planes that lie behind each other."""
+        return self.planes[0] if self.planes else 1
+
+    @property
+    def moves(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Taps, strides and distances of taps, of planes, lines and pixels."""
+        first = self.planes or (1, 1, 1)
+        each = zip(first, (self.taps, self.strides, self.dilation))
+        taps, strides, dilation = ((n, *pair) for n, pair in each)
+        return taps, strides, dilation
+
+    @property
     def channels(self) -> int:
         """Those of a group."""
         own = const_int(self.filters.shape[self.of[1]]) or 0
-        return own * (self.planes[0] if self.planes else 1) // self.parts
+        return own * self.deep // self.parts
 
     def of_few_filters(self, less: int) -> bool:
         """Whether NCHW data has fewer filters than so many, which read all channels."""
