@@ -18,6 +18,10 @@ os.environ.setdefault("TILEWRIGHT_VERIFY", "1")
 
 take_away_cheaply()
 
+# Python's 700 has the collector of cycles look at what the compiler makes hundreds of times a
+# second: trees, which reference counts let go of
+gc.set_threshold(50_000, 20, 100)
+
 # not a hook of pytest: workers may end without being asked to tidy up
 atexit.register(_scratch.cleanup)
 

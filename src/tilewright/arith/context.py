@@ -15,7 +15,7 @@ Kinds of facts:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.deep import Recursive, is_on
 from ..loopir import expr as E
@@ -36,6 +36,9 @@ from .interval import ATOM_BOUNDS
 from .same import same_expr
 from .space import Space
 from .wrap import Unfit
+
+if TYPE_CHECKING:
+    from .samples import Samples
 
 Handler = Callable[..., Any]
 _Ranged = tuple[set[Atom], dict[Atom, list[Lin]]]
@@ -64,6 +67,7 @@ class Context(Recursive):
         "ranged",
         "ranges",
         "residues",
+        "samples",
         "simp_table",
         "simps",
         "space",
@@ -113,18 +117,20 @@ class Context(Recursive):
         self.modular: dict[Atom, tuple[int, int]] = {}
         self.proofs: dict[Any, bool] = {}
         self.ranged: _Ranged | None = None
-        self._layers = [({}, {}, {}, {}, {}, None, mark) for *_, mark in self._layers]
+        self.samples: Samples | None = None
+        self._layers = [({}, {}, {}, {}, {}, None, None, mark) for *_, mark in self._layers]
 
     def push(self) -> None:
         """Open a layer."""
         results = (self.lins, self.simps, self.bounds, self.modular, self.proofs, self.ranged)
-        self._layers.append((*results, len(self._undo)))
+        self._layers.append((*results, self.samples, len(self._undo)))
         self._forget_results()
 
     def pop(self) -> None:
         """Take back what was learned since the last `push`."""
         *results, mark = self._layers.pop()
-        self.lins, self.simps, self.bounds, self.modular, self.proofs, self.ranged = results
+        self.lins, self.simps, self.bounds, self.modular, self.proofs = results[:5]
+        self.ranged, self.samples = results[5:]
         undo = self._undo
         while len(undo) > mark:
             undo.pop()()
@@ -138,7 +144,7 @@ class Context(Recursive):
 
     def _forget_results(self) -> None:
         self.lins, self.simps, self.bounds, self.modular, self.proofs = {}, {}, {}, {}, {}
-        self.ranged = None
+        self.ranged = self.samples = None
 
     def lin(self, e: E.PrimExpr) -> Lin:
         """The linear form of an int32 or int64 scalar."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..loopir import expr as E
 from .atom_facts import ATOM_FACTS, divisor_form
 from .forms import INF, Atom, DivAtom, Lin, MaxAtom, MinAtom, OpaqueAtom, VarAtom, combined
+from .samples import is_refuted
 
 if TYPE_CHECKING:
     from .context import Context
@@ -43,7 +44,7 @@ def proves(ctx: Context, x: Lin, steps: int = SIMPLIFY_STEPS) -> bool:
     key = (tuple(x.terms.items()), x.const, steps)  # the order of terms is that of the search
     known = ctx.proofs.get(key)
     if known is None:
-        known = Search(ctx, x, steps).proves(x, _DEPTH)
+        known = not is_refuted(ctx, x) and Search(ctx, x, steps).proves(x, _DEPTH)
         ctx.proofs[key] = known
     return known
 
