@@ -32,6 +32,7 @@ _DEEP = 32  # vectors of channels of a block at most
 # of a warp, what takes as long as so many products: to read vectors of shared memory, to copy them
 # there (reasoned, not measured: the search is offered other tiles)
 _READ, _COPY = 4, 16
+_TAPS = 49  # of windows that are written out whole
 _LATENCY = 2048  # products in the time that a block waits for its copies
 _AT_ONCE = 16  # warps of a multiprocessor that hide it
 _HALF = 4  # warps of it by which half of the products wait for what is read
@@ -181,7 +182,9 @@ def schedule_depthwise_nhwc(s: Schedule, conv: Tensor, out: Tensor, machine: Gpu
     n, y, x, c = sums.op.axis
     taps = list(sums.op.reduce_axis)
     sums.reorder(n, *taps, y, x, c)
-    for axis in (*taps, y, x):
+    # of many taps, a line of them at a time: ptxas keeps what several lines read, and spills
+    some = taps if prod(what.window) <= _TAPS else taps[1:]
+    for axis in (*some, y, x):
         sums.unroll(axis)
     sums.vectorize(c)
     for k, t in enumerate((data, filters)):
