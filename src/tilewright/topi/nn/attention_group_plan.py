@@ -12,13 +12,15 @@ from typing import Any
 from ...base.dtype import parse
 from ..schedules.gpu.group_plan import LATENCY
 from ..schedules.gpu.machine import VECTOR_BYTES, GpuMachine, cache_rate
+from ..schedules.gpu.operands import LEAST_COPY
 from ..tensor_intrin.warp_group_tile import GROUP, GROUP_ROWS, SPAN
 from .attention_plan import Plan, parts_of, seen_tiles
 from .warp_registers import TILE
 
 _ROWS, _KEYS = (128, 192, 64), (128, 64, 32)  # of the same clocks the first
 _LEAST_ROWS = GROUP_ROWS // 2  # fewer are not worth a warp group, whose rows are 64
-_BESIDE = 80  # registers of a thread beside arrays: addresses, and what is computed
+_BESIDE = 64  # registers of a thread beside those of arrays and copies
+_WAITING = 3  # registers for each copy through them
 _MOST_REGISTERS = 255  # that a thread can name
 # a clock of a multiprocessor (H100 architecture, dense): products of halves, powers, and what else
 # a score takes (a product, a comparison, a sum, a conversion)
@@ -71,12 +73,23 @@ class GroupPlan(Plan):
         share = GROUP_ROWS * TILE // GROUP
         return self.wide * share + self.keys * GROUP_ROWS // GROUP * 3 // 2
 
+    @property
+    def all_registers(self) -> int:
+        """Of a thread: what no thread waits for has one for its address, of what is copied
+        otherwise several are on their way."""
+        count = self.registers + _BESIDE
+        for n in (self.sizes.size, self.sizes.last):
+            copies = -(-self.keys * self.vectors(n) // self.threads)
+            late = self.lanes(n) * parse(self.dtype).nbytes >= LEAST_COPY
+            count += copies if late else copies * _WAITING
+        return count
+
     def at_once(self, machine: GpuMachine) -> int:
         """Blocks that a multiprocessor has room for."""
         each = min(_MOST_REGISTERS, machine.registers // self.threads // 8 * 8)
-        if self.registers + _BESIDE > each or self.shared_bytes > machine.room(1):
+        if self.all_registers > each or self.shared_bytes > machine.room(1):
             return 0
-        own = -(-(self.registers + _BESIDE) // 8) * 8 * self.threads
+        own = -(-self.all_registers // 8) * 8 * self.threads
         return min(machine.registers // own, machine.room_for(self.shared_bytes))
 
     def clocks(self, machine: GpuMachine) -> float:
