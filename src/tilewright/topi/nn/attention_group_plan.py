@@ -20,7 +20,7 @@ from .warp_registers import TILE
 _ROWS, _KEYS = (128, 192, 64), (128, 64, 32)  # of the same clocks the first
 _LEAST_ROWS = GROUP_ROWS // 2  # fewer are not worth a warp group, whose rows are 64
 _BESIDE = 64  # registers of a thread beside those of arrays and copies
-_WAITING = 3  # registers for each copy through them
+_WAITING, _MOST_WAITING = 3, 48  # registers for each copy through them, and for all
 _MOST_REGISTERS = 255  # that a thread can name
 # a clock of a multiprocessor (H100 architecture, dense): products of halves, powers, and what else
 # a score takes (a product, a comparison, a sum, a conversion)
@@ -76,12 +76,12 @@ class GroupPlan(Plan):
     @property
     def all_registers(self) -> int:
         """Of a thread: what no thread waits for has one for its address, of what is copied
-        otherwise several are on their way."""
+        otherwise some are on their way at once."""
         count = self.registers + _BESIDE
         for n in (self.sizes.size, self.sizes.last):
             copies = -(-self.keys * self.vectors(n) // self.threads)
             late = self.lanes(n) * parse(self.dtype).nbytes >= LEAST_COPY
-            count += copies if late else copies * _WAITING
+            count += copies if late else min(_WAITING * copies, _MOST_WAITING)
         return count
 
     def at_once(self, machine: GpuMachine) -> int:
