@@ -11,7 +11,7 @@ from ...base.dtype import parse
 from ...loopir import op as O
 from ...loopir.buffer import Buffer, decl_buffer
 from ...loopir.construct import cast
-from ...loopir.expr import BufferLoad, Var, const
+from ...loopir.expr import BufferLoad, Var, const, convert
 from ...loopir.stmt import (
     Allocate,
     AttrStmt,
@@ -26,7 +26,9 @@ from ...tensor.axes import thread_axis
 from ...tensor.op import domain
 from ..schedules.gpu.machine import VECTOR_BYTES
 from .softmax import least
-from .warp_registers import LANES, SUMS, TILE
+from .warp_registers import SUMS, TILE
+
+_JOINING = 128  # threads of a block that joins parts
 
 
 def digits_of(index: Any, extents: Sequence[int]) -> list[Any]:
@@ -120,45 +122,66 @@ def partial_results(kernel: Any, sums: Buffer, marks: Buffer) -> Callable[[], li
 def joined_parts(
     kernel: Any, sums: Buffer, marks: Buffer, out: Buffer, order: Sequence[int]
 ) -> Stmt:
-    """Results of what parts leave: a block has a row, a thread an element of it."""
+    """Results of what parts leave: a block has some rows, a thread a vector of one."""
     sizes, none = kernel.sizes, const(0, SUMS)
     count, last = prod(sizes.batch) * kernel.count, sizes.last
+    lanes = gcd(VECTOR_BYTES // parse(SUMS).nbytes, last)
+    each = last // lanes  # threads of a row
+    rows = min(count, -(-_JOINING // each))
     axes = [
-        thread_axis((0, count), "blockIdx.x"),
-        thread_axis((0, -(-last // LANES) * LANES), "threadIdx.x"),
+        thread_axis((0, -(-count // rows)), "blockIdx.x"),
+        thread_axis((0, rows * each), "threadIdx.x"),
     ]
-    row, e = (a.var for a in axes)
-    names = ("most", "scale", "total", "sum")
-    own = {name: decl_buffer((1,), SUMS, name, scope="local") for name in names}
+    block, thread = (a.var for a in axes)
+    row, e = block * rows + O.indexdiv(thread, each), O.indexmod(thread, each) * lanes
+    own = {
+        name: decl_buffer((n,), SUMS, name, scope="local")
+        for name, n in {"most": 1, "scale": 1, "total": 1, "sum": lanes}.items()
+    }
     part = Var("part", "int32")
 
-    def value(name: str) -> Any:
-        return BufferLoad(own[name], [const(0)])
+    def value(name: str, at: Any = 0) -> Any:
+        return BufferLoad(own[name], [convert(at)])
 
-    def store(name: str, x: Any) -> Stmt:
-        return BufferStore(own[name], x, [const(0)])
+    def store(name: str, x: Any, at: Any = 0) -> Stmt:
+        return BufferStore(own[name], x, [convert(at)])
 
     def over_parts(*body: Stmt) -> Stmt:
         return For(part, 0, kernel.parts, ForKind.SERIAL, seq(*body))
 
+    def in_vector(of: Callable[[Any], Stmt]) -> Stmt:
+        lane = Var("lane", "int32")
+        kind = ForKind.VECTORIZED if lanes > 1 else ForKind.SERIAL
+        return For(lane, 0, lanes, kind, of(lane))
+
     most, weight = (BufferLoad(marks, [part, row, const(n)]) for n in (0, 1))
     scale, share = kernel.powers.of(most, least(value("most"))), value("scale")
     batch, rest = O.indexdiv(row, kernel.count), O.indexmod(row, kernel.count)
-    every = [*digits_of(batch, sizes.batch), *digits_of(rest, sizes.rows), e]
-    result = O.select(share.equal(none), none, value("sum") * share)
+    places = [*digits_of(batch, sizes.batch), *digits_of(rest, sizes.rows)]
+
+    def added(lane: Any) -> Stmt:
+        sums_of = BufferLoad(sums, [part, row, e + lane])
+        return store("sum", value("sum", lane) + value("scale") * sums_of, lane)
+
+    def result(lane: Any) -> Stmt:
+        x = O.select(share.equal(none), none, value("sum", lane) * share)
+        every = [*places, e + lane]
+        return BufferStore(out, cast(out.dtype, x), [every[d] for d in order])
+
     body = seq(
         store("most", const(float("-inf"), SUMS)),
         over_parts(store("most", O.max(value("most"), most))),
-        *(store(name, none) for name in ("total", "sum")),
+        store("total", none),
+        in_vector(lambda lane: store("sum", none, lane)),
         over_parts(
             store("scale", scale),
             store("total", value("total") + value("scale") * weight),
-            store("sum", value("sum") + value("scale") * BufferLoad(sums, [part, row, e])),
+            in_vector(added),
         ),
         store("scale", kernel.finish(value("total"), const(1, SUMS))),
-        BufferStore(out, cast(out.dtype, result), [every[d] for d in order]),
+        in_vector(result),
     )
-    body = IfThenElse(e < last, body) if last % LANES else body
+    body = IfThenElse(row < count, body) if count % rows else body
     for b in own.values():
         body = Allocate(b, body)
     for axis in reversed(axes):
