@@ -96,6 +96,7 @@ def test_one_barrier_a_tile() -> None:
         ((1, 1, 200, 650), (100, 330)),
         ((1, 1, 320, 448), (-319, 129)),  # the first rows see nothing of some parts
         ((1, 1, 200, 200), (-40, 1)),
+        ((1, 1, 63, 385), (166, 506)),  # the last part would begin beyond the last tile
     ],
 )
 @pytest.mark.parametrize("processors", [1, 96])
