@@ -153,6 +153,19 @@ def test_blocks_have_room(size: int, processors: int) -> None:
     assert found is not None and found.shared_bytes <= 49152
 
 
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        Sizes((64,), (32, 16384), 16384, 128, 128, (-16383, 1), True),
+        Sizes((16,), (1, 4096), 4096, 40, 40),
+    ],
+)
+def test_tiles_of_few_keys_take_longer(sizes: Sizes) -> None:
+    """Queries are read from shared memory for each tile, and sums are scaled."""
+    plan = plan_of(sizes, "float16", TARGET)
+    assert isinstance(plan, GroupPlan) and plan.keys == 128
+
+
 @pytest.mark.skipif(bool(WHY), reason=WHY or "nvrtc is here")
 @pytest.mark.parametrize(
     ("dtype", "n", "size", "causal"),
