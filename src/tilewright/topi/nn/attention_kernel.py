@@ -172,8 +172,8 @@ class Kernel:
             return begin, end
         # parts may have none, of rows that see fewer keys: their first tile is one that there is,
         # and no more of them begin for that
-        last = plan.tiles - 1
-        return O.min(begin, last), end - O.max(begin - last, 0)
+        most = plan.tiles - 1
+        return O.min(begin, most), end - O.max(begin - most, 0)
 
     def _of_part(self) -> int:
         """Tiles of a part of the keys."""
