@@ -37,8 +37,9 @@ def sync_threads(func: S.PrimFunc) -> S.PrimFunc:
     before a loop rather than in it, unless iterations need it of each other; never where some
     threads of a block could miss it: a condition that differs between threads moves into the parts
     around the barrier, and where that is impossible the program is refused with CompileError.
-    Where products of warp groups read what threads have stored, each barrier stands behind a fence
-    that lets them see it.
+    Where products of warp groups read what threads have stored, each barrier, of those that were
+    there too, stands behind a fence that lets them see it; a program that has such fences puts them
+    where it wants them before barriers of its own.
 
     Needs unify_threads. Guarantees that all threads of a block reach every barrier. Stands after
     all that moves or repeats accesses, and before what splits kernels off.
@@ -147,6 +148,8 @@ class _Sync(Recursive):
         self.accesses = StatementAccesses(body, threads)
         self.uniform = Uniformity(body, threads)
         self.spreader = Spreader(self.uniform, name, lambda s: self.alone(s).barrier)
+        # whether the program has some of its own
+        self.fences = any(type(x) is E.Call and x.op.name == FENCE.op.name for x in nodes(body))
         self.guards: list[Any] = []
         self.made: dict[tuple[int, bool], tuple[Any, Any]] = {}
         self.befores: dict[S.For, E.Var] = {}
@@ -172,7 +175,7 @@ class _Sync(Recursive):
         if not self.accesses.touches(s):
             return Flow(s, [], [])
         if is_barrier(s):
-            return Flow(s, [], [], False, True)
+            return Flow(s if self.fences else self.fenced(s), [], [], False, True)
         if kind is S.IfThenElse:
             found = self.branch(s, pending)
         elif kind is S.For:
@@ -193,8 +196,10 @@ class _Sync(Recursive):
         sync = storage_sync("shared")
         if self.clash([a for a in before if not a.shared], after):
             sync = E.Call(sync.dtype, sync.op, (*sync.args, E.StringImm("global")))
-        made = S.Evaluate(sync)
-        return S.seq(S.Evaluate(FENCE), made) if self.accesses.multiplied else made
+        return self.fenced(S.Evaluate(sync))
+
+    def fenced(self, barrier: S.Stmt) -> S.Stmt:
+        return S.seq(S.Evaluate(FENCE), barrier) if self.accesses.multiplied else barrier
 
     def sequence(self, s: S.SeqStmt, pending: list[Access]) -> Flow:
         head: list[Access] = []

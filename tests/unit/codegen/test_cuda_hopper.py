@@ -250,15 +250,17 @@ def test_products_of_registers(given: str, ptx: str, flip: bool) -> None:
     kind = {"fp16": "float16", "bf16": "bfloat16"}[given]
     sums = decl_buffer((48,), "float32", "sums", scope="local")
     own = decl_buffer((16,), kind, "own", scope="local")
+    total = decl_buffer((1,), "float32", "total", scope="local")  # of none of the products
     descriptor = H.ptx_wgmma_descriptor(t.access_ptr("r"), 16, 1024, 128)
     given_at = (sums.data, 0, own.data, 8, descriptor)
     body = calls(
         H.ptx_wgmma_fence(),
         H.ptx_wgmma_rs("float32", "m64n96k16", given, *given_at, 0, flip),
         H.ptx_wgmma_commit_group(),
-        H.ptx_wgmma_wait_group(0, sums.data, 48, E.BufferLoad(sums, [0])),
+        H.ptx_wgmma_wait_group(0, sums.data, 48, E.BufferLoad(total, [0])),
     )
-    text = compile_everywhere(hopper(body, t, sums, own), ("sm_90a",))["sm_90a"]
+    body = S.seq(S.BufferStore(total, E.const(0, "float32"), [0]), body)
+    text = compile_everywhere(hopper(body, t, sums, own, total), ("sm_90a",))["sm_90a"]
     product = rf"wgmma\.mma_async\.sync\.aligned\.m64n96k16\.f32\.{ptx}\.{ptx}"
     registers = r"\{" + ", ".join([r"%r\d+"] * 4) + r"\}"
     flips = rf"p, 1, 1, {int(flip)};"

@@ -20,6 +20,7 @@ from tilewright.loopir import stmt as S
 from tilewright.loopir.buffer import decl_buffer
 from tilewright.loopir.calls import storage_sync
 from tilewright.loopir.visit import nodes
+from tilewright.lowering.sync_threads import sync_threads
 
 # -- layouts
 
@@ -378,6 +379,16 @@ def test_stores_that_products_read_need_a_fence() -> None:
         report = run_kernel(kernel, None, [out], check=False)
         assert {f.kind for f in report.findings} == (set() if fence else {"missing fence"})
         assert (out == kit.DEPTH).all()
+
+
+def test_barriers_that_are_there_get_a_fence() -> None:
+    for fence in (True, False):
+        kernel, b = filled(fence)
+        kernel = sync_threads(kernel)
+        out = np.zeros(kit.ROWS * b.lines, np.float32)
+        assert run_kernel(kernel, None, [out]).findings == []
+        names = [x.op.name for x in nodes(kernel.body) if type(x) is E.Call]
+        assert names.count("tir.ptx_fence_proxy_async") == names.count("tir.tvm_storage_sync") == 1
 
 
 def bulk_kernel(nbytes: int, wait: bool = True) -> S.PrimFunc:

@@ -418,6 +418,7 @@ def test_few_blocks_have_parts_of_the_keys(
         ((2, 1, 130, 640), (-129, 511)),  # a tile ends with the keys
         ((1, 1, 200, 650), (100, 330)),
         ((1, 1, 320, 448), (-319, 129)),  # the first rows see nothing of some parts
+        ((1, 1, 63, 385), (166, 506)),  # the last part would begin beyond the last tile
     ],
 )
 def test_windows_have_parts_of_the_keys_that_they_see(

@@ -96,6 +96,7 @@ def test_one_barrier_a_tile() -> None:
         ((1, 1, 200, 650), (100, 330)),
         ((1, 1, 320, 448), (-319, 129)),  # the first rows see nothing of some parts
         ((1, 1, 200, 200), (-40, 1)),
+        ((1, 1, 63, 385), (166, 506)),  # the last part would begin beyond the last tile
     ],
 )
 @pytest.mark.parametrize("processors", [1, 96])
@@ -153,6 +154,19 @@ def test_blocks_have_room(size: int, processors: int) -> None:
     small = tw.Target("cuda -arch=sm_90a -max_shared_memory_per_block=49152")
     found = plan_of(Sizes((3,), (1, 200), 197, size, size), "float16", small)
     assert found is not None and found.shared_bytes <= 49152
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        Sizes((64,), (32, 16384), 16384, 128, 128, (-16383, 1), True),
+        Sizes((16,), (1, 4096), 4096, 40, 40),
+    ],
+)
+def test_tiles_of_few_keys_take_longer(sizes: Sizes) -> None:
+    """Queries are read from shared memory for each tile, and sums are scaled."""
+    plan = plan_of(sizes, "float16", TARGET)
+    assert isinstance(plan, GroupPlan) and plan.keys == 128
 
 
 @pytest.mark.skipif(bool(WHY), reason=WHY or "nvrtc is here")

@@ -22,9 +22,10 @@ _LEAST_ROWS = GROUP_ROWS // 2  # fewer are not worth a warp group, whose rows ar
 _BESIDE = 64  # registers of a thread beside those of arrays and copies
 _WAITING, _MOST_WAITING = 3, 48  # registers for each copy through them, and for all
 _MOST_REGISTERS = 255  # that a thread can name
-# a clock of a multiprocessor (H100 architecture, dense): products of halves, powers, and what else
-# a score takes (a product, a comparison, a sum, a conversion)
-_PRODUCTS, _POWERS, _SCORES = 2048, 16, 32
+# a clock of a multiprocessor (H100 architecture, dense): products of halves, powers, what else a
+# score takes (a product, a comparison, a sum, a conversion), sums of values that are scaled, and
+# bytes of shared memory
+_PRODUCTS, _POWERS, _SCORES, _SCALED, _SHARED = 2048, 16, 32, 128, 128
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,8 @@ class GroupPlan(Plan):
 
     def clocks(self, machine: GpuMachine) -> float:
         """Of all blocks. Of two tiles of a block the products of one and the powers of the other
-        are made at once, and so are those of two blocks."""
+        are made at once, and so are those of two blocks. Each warp group reads all keys and values
+        of a tile from shared memory, and its queries anew; for each tile its sums are scaled."""
         sizes, parts = self.sizes, parts_of(self)
         blocks = -(-prod(sizes.rows) // self.rows) * prod(sizes.batch) * parts
         processors = machine.filling
@@ -103,13 +105,17 @@ class GroupPlan(Plan):
         scores = self.rows * self.keys
         first, second = (scores * TILE * n / _PRODUCTS for n in (self.deep, self.wide))
         powers = scores / _POWERS + scores / _SCORES
-        read = self.keys * TILE * (self.deep + self.wide) * parse(self.dtype).nbytes
+        scaled = self.rows * TILE * self.wide / _SCALED
+        nbytes = TILE * parse(self.dtype).nbytes
+        read = self.keys * (self.deep + self.wide) * nbytes
+        operands = self.groups * (GROUP_ROWS + self.keys) * self.deep * nbytes / _SHARED
+        shared = operands + (self.groups * self.keys * self.wide * nbytes + read) / _SHARED
         rate = cache_rate(min(blocks, processors))
 
         def turn(count: int) -> float:
             """Of so many blocks at once."""
-            alone = first + max(second, powers)
-            each = max(alone, count * max(first + second, powers, read / rate))
+            alone = max(first, operands) + max(second, powers) + scaled
+            each = max(alone, count * max(first + second, powers + scaled, read / rate, shared))
             return float(tiles * each + LATENCY)
 
         whole, rest = divmod(busiest, self.blocks)

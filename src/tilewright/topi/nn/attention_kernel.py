@@ -168,8 +168,12 @@ class Kernel:
         if window is None and plan.tiles % each == 0:
             return begin, begin + each
         end = O.min(begin + each, end)
-        # of rows that see fewer keys, parts may have none: their first tile is one that there is
-        return begin if window is None else O.min(begin, plan.tiles - 1), end
+        if window is None:
+            return begin, end
+        # parts may have none, of rows that see fewer keys: their first tile is one that there is,
+        # and no more of them begin for that
+        most = plan.tiles - 1
+        return O.min(begin, most), end - O.max(begin - most, 0)
 
     def _of_part(self) -> int:
         """Tiles of a part of the keys."""
