@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from ..base.errors import TilewrightError
 from ..base.tensor_map import SWIZZLES, Pixels
-from .expr import Call, PrimExpr, StringImm, Var, const_int, convert
+from .expr import Call, StringImm, Var, const_int, convert
 from .visit import walk
 
 TENSOR_MAP = "tir.tensor_map"
@@ -346,13 +346,14 @@ def ptx_wgmma_commit_group() -> Call:
     return Call("handle", "tir.ptx_wgmma_commit_group", ())
 
 
-def ptx_wgmma_wait_group(num: Any, accumulator: Any = None, count: Any = 0, after: Any = 0) -> Call:
+def ptx_wgmma_wait_group(
+    num: Any, accumulator: Any = None, count: Any = 0, after: Any = None
+) -> Call:
     """Wait until at most `num` groups of products are under way. The first `count` registers of an
-    accumulator that is given are not read before. `after`: a float32, 0 or more, that is there
-    before the wait begins: a device's compiler would put what makes it behind the wait, where it
-    needs nothing of the products, and threads would do nothing until then. See the PTX ISA, wgmma.
-    Raises OperandError where `after` is neither a number nor an expression."""
-    args: tuple[Any, ...] = (num,) if accumulator is None else (num, accumulator, count)
-    if accumulator is not None and isinstance(after, PrimExpr):
-        args = (*args, after)
+    accumulator that is given are not read before. `after`, with an accumulator: a float32, 0 or
+    more, that is there before the wait begins: a device's compiler would put what makes it behind
+    the wait, where it needs nothing of the products, and threads would do nothing until then. See
+    the PTX ISA, wgmma. Raises OperandError where `after` is neither a number nor an expression."""
+    later = () if after is None else (convert(after),)
+    args = (num,) if accumulator is None else (num, accumulator, count, *later)
     return Call("handle", WAIT_GROUP, args)

@@ -100,7 +100,7 @@ class Groups(Fragments):
         """Let products have the registers that were used."""
         return Evaluate(H.ptx_wgmma_fence())
 
-    def wait(self, name: str, most: int, after: Any = 0) -> Stmt:
+    def wait(self, name: str, most: int, after: Any = None) -> Stmt:
         """Until sums of that name are there, where so many products started later; `after`: what
         is computed before."""
         own = self.registers.buffers[name]
