@@ -58,9 +58,10 @@ class _InRegisters:
         self.memory, self.at = memory, at
 
     def values(self, dtype: str) -> Array:
-        row, column = operand_places()
         given = self.memory.view(dtype)[self.at]
-        made = np.zeros((len(given), _ROWS, int(column.max()) + 1), given.dtype)
+        steps = given.shape[1] * GROUP // _ROWS
+        row, column = sum_places(steps)  # as sums of as many columns lie
+        made = np.zeros((len(given), _ROWS, steps), given.dtype)
         made[:, row, column] = given
         return made
 
@@ -122,15 +123,6 @@ class _Registers:
                 f"simt: an accumulator ends at {int(index.max()) + 1} of {m.name}, which has {size}"
             )
         return np.asarray(index * scale + base[lanes])
-
-
-def operand_places() -> tuple[Array, Array]:
-    """Row and column of each element of A in the registers of each thread, (8, 128)."""
-    i = np.arange(8)[:, None]
-    thread = np.arange(GROUP)[None, :]
-    row = thread // 32 * 16 + thread % 32 // 4 + i % 4 // 2 * 8
-    column = i // 4 * 8 + thread % 4 * 2 + i % 2
-    return np.asarray(row), np.asarray(column)
 
 
 def sum_places(columns: int) -> tuple[Array, Array]:

@@ -15,9 +15,9 @@ from ..loopir.visit import nodes
 from ..target.target import Target
 from .software_pipeline import COMMIT_SCOPE, WAIT_SCOPE
 from .statement_accesses import ASYNC_SCOPES, is_barrier
+from .sync_threads import FENCE
 
 COPY, COMMIT, WAIT = "tir.ptx_cp_async", "tir.ptx_commit_group", "tir.ptx_wait_group"
-_FENCE = "tir.ptx_fence_proxy_async"
 _SIZES = (4, 8, 16)  # bytes that the instruction copies
 
 
@@ -194,7 +194,7 @@ class _Waits(Rewriter):
         if type(s.value) is E.Call and s.value.op.name == COPY and not self.committed:
             self.under_way = True
         # a fence lets others see what is there when it is passed
-        last = is_barrier(s) or (type(s.value) is E.Call and s.value.op.name == _FENCE)
+        last = is_barrier(s) or (type(s.value) is E.Call and s.value.op.name == FENCE.op.name)
         if self.loose and self.under_way and last:
             self.under_way = False
             return S.seq(_call("", COMMIT), _call("", WAIT, const(0)), s)

@@ -96,28 +96,26 @@ def evaluate(*calls: Any) -> S.Stmt:
     return S.seq([S.Evaluate(c) for c in calls])
 
 
+def _brought(*sides: Side) -> S.Stmt:
+    """What has copies bring operands to shared memory, and waits for them."""
+    nbytes = sum(2 * x.count * x.box_elements for x in sides)
+    copies = [c for x in sides for c in x.copies(0)]
+    made = evaluate(H.ptx_init_barrier_thread_count(0, 1), H.ptx_fence_barrier_init())
+    return S.seq(
+        evaluate(H.create_barriers(1)),
+        S.IfThenElse(THREAD.equal(0), made),
+        evaluate(storage_sync("shared")),
+        S.IfThenElse(THREAD.equal(0), evaluate(H.ptx_arrive_barrier_expect_tx(0, nbytes), *copies)),
+        evaluate(H.ptx_wait_barrier(0)),
+    )
+
+
 def product_kernel(a: Side, b: Side, fill: S.Stmt | None = None) -> S.PrimFunc:
     """OUT[64, n] = A B of one warp group; `fill` brings the operands in the place of TMA."""
     columns = b.lines
     tx = THREAD
     out = decl_buffer((ROWS * columns,), "float32", "OUT")
     sums = decl_buffer((columns // 2,), "float32", "sums", scope="local")
-    nbytes = 2 * (a.count * a.box_elements + b.count * b.box_elements)
-    bring = S.seq(
-        evaluate(H.create_barriers(1)),
-        S.IfThenElse(
-            tx.equal(0),
-            evaluate(H.ptx_init_barrier_thread_count(0, 1), H.ptx_fence_barrier_init()),
-        ),
-        evaluate(storage_sync("shared")),
-        S.IfThenElse(
-            tx.equal(0),
-            evaluate(
-                H.ptx_arrive_barrier_expect_tx(0, nbytes), *a.copies(0), *b.copies(0)
-            ),
-        ),
-        evaluate(H.ptx_wait_barrier(0)),
-    )  # fmt: skip
     products = [
         H.ptx_wgmma(
             "float32", f"m64n{columns}k16", NAMES[a.dtype], sums.data, 0, a.descriptor(n),
@@ -126,7 +124,7 @@ def product_kernel(a: Side, b: Side, fill: S.Stmt | None = None) -> S.PrimFunc:
         for n in range(DEPTH // STEP)
     ]  # fmt: skip
     body = S.seq(
-        bring if fill is None else fill,
+        _brought(a, b) if fill is None else fill,
         evaluate(H.ptx_wgmma_fence(), *products, H.ptx_wgmma_commit_group()),
         evaluate(H.ptx_wgmma_wait_group(0)),
         *_store(out, sums, tx, columns),
@@ -146,21 +144,6 @@ def register_kernel(b: Side, fence: bool = True, early: bool = False) -> S.PrimF
     source = decl_buffer((ROWS * DEPTH,), b.dtype, "A")
     sums = decl_buffer((columns // 2,), "float32", "sums", scope="local")
     own = decl_buffer((DEPTH // 2,), b.dtype, "own", scope="local")
-    bring = S.seq(
-        evaluate(H.create_barriers(1)),
-        S.IfThenElse(
-            tx.equal(0),
-            evaluate(H.ptx_init_barrier_thread_count(0, 1), H.ptx_fence_barrier_init()),
-        ),
-        evaluate(storage_sync("shared")),
-        S.IfThenElse(
-            tx.equal(0),
-            evaluate(
-                H.ptx_arrive_barrier_expect_tx(0, 2 * b.count * b.box_elements), *b.copies(0)
-            ),
-        ),
-        evaluate(H.ptx_wait_barrier(0)),
-    )  # fmt: skip
     reads = []
     for i in range(DEPTH // 2):  # as the PTX ISA tells of m64k16
         row = tx // 32 * 16 + tx % 32 // 4 + i % 4 // 2 * 8
@@ -174,7 +157,7 @@ def register_kernel(b: Side, fence: bool = True, early: bool = False) -> S.PrimF
         for n in range(DEPTH // STEP)
     ]  # fmt: skip
     body = S.seq(
-        bring,
+        _brought(b),
         *reads,
         *([S.Evaluate(H.ptx_wgmma_fence())] if fence else []),
         evaluate(*products, H.ptx_wgmma_commit_group()),
